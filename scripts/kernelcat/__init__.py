@@ -1,0 +1,1 @@
+"""kernelcat: reproducible GPU-kernel benchmarks, kept as digest-addressed evidence."""
