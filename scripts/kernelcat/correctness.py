@@ -1,0 +1,178 @@
+"""Inputs of a case, made from a seed, and the comparison of a provider's results with the reference.
+
+The reference runs in fp64 for fp32 cases and in fp32 for bf16 and fp16 ones. A result agrees with it when
+
+- its mean absolute error is at most T · mean|reference|, and
+- no element's error exceeds 16 · T · max(|reference element|, mean|reference|),
+
+with T = 1e-5 (fp32), 2e-3 (fp16), 1.6e-2 (bf16): about four units in the last place of the 16-bit types, and what fp32
+sums of some thousand terms lose. The mean bounds a systematic error, the second rule a local one; the mean, unlike the
+root mean square, is not carried by a few large elements (the target's entry in a cross-entropy gradient).
+"""
+
+from dataclasses import dataclass
+
+from kernelcat.kernel import Case, Kernel, as_tuple
+
+COMPARATOR = "mean_and_elementwise"
+
+MEAN_TOLERANCE = {"fp32": 1e-5, "fp16": 2e-3, "bf16": 1.6e-2}
+ELEMENT_FACTOR = 16
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far a set of tensors is from the reference. Relative errors are relative to max(|reference|, mean|reference|).
+
+    `status` is "passed" or one of the incorrect_… statuses of a BenchmarkRun; `reason` says what differs.
+    """
+
+    status: str
+    reason: str = ""
+    maximum_absolute_error: float = 0.0
+    maximum_relative_error: float = 0.0
+    matched_ratio: float = 1.0
+
+
+def torch_dtype(token: str):
+    """The torch dtype of a dtype token."""
+    import torch
+
+    return {
+        "bf16": torch.bfloat16,
+        "fp16": torch.float16,
+        "fp32": torch.float32,
+        "fp64": torch.float64,
+        "int64": torch.int64,
+        "int32": torch.int32,
+        "bool": torch.bool,
+    }[token]
+
+
+def make_inputs(kernel: Kernel, case: Case, device: str, seed: int) -> dict:
+    """The input tensors of `case` by name: the same values for each call with one seed on one kind of device.
+
+    Floats are `torch.nn.Parameter`s, so that they collect gradients and fit into modules.
+    """
+    import torch
+
+    generator = torch.Generator(device=device).manual_seed(seed)
+    axes = kernel.all_axes(case.axes)
+    inputs = {}
+    for name, shape in kernel.shapes(kernel.inputs, case.axes).items():
+        spec = kernel.inputs[name]
+        dtype = torch_dtype(kernel.tensor_dtype(name, case.dtype))
+        order = spec.physical or tuple(range(len(shape)))
+        stored = [shape[dimension] for dimension in order]
+        back = [order.index(dimension) for dimension in range(len(shape))]
+        if dtype.is_floating_point:
+            values = torch.randn(stored, dtype=dtype, device=device, generator=generator)
+            if spec.fan_in:
+                values /= axes[spec.fan_in] ** 0.5
+            inputs[name] = torch.nn.Parameter(values.permute(back))
+        else:
+            high = axes[spec.below] if spec.below else 2
+            inputs[name] = torch.randint(high, stored, dtype=dtype, device=device, generator=generator).permute(back)
+    return inputs
+
+
+def make_upstream(outputs: tuple, dtype: str, seed: int) -> tuple:
+    """The upstream gradient of each output: normal, rounded to the case's `dtype`, in the output's shape and dtype."""
+    import torch
+
+    generator = torch.Generator(device=outputs[0].device).manual_seed(seed + 1)
+    return tuple(
+        torch.randn(output.shape, dtype=torch_dtype(dtype), device=output.device, generator=generator).to(output.dtype)
+        for output in outputs
+    )
+
+
+def reference_results(kernel: Kernel, case: Case, device: str, seed: int, gradients: bool) -> dict:
+    """Outputs, and with `gradients` also "gradient of NAME" for each float input, in the reference's precision.
+
+    Raises ValueError when the reference itself has the wrong shape or is not finite.
+    """
+    import torch
+
+    precise = torch.float64 if case.dtype == "fp32" else torch.float32
+    inputs = {
+        name: value.detach().to(precise).requires_grad_(gradients) if value.is_floating_point() else value
+        for name, value in make_inputs(kernel, case, device, seed).items()
+    }
+    with torch.set_grad_enabled(gradients):
+        outputs = as_tuple(kernel.reference(**inputs, **case.scalars))
+    expected = kernel.shapes(kernel.outputs, case.axes)
+    if [_shape(output) for output in outputs] != list(expected.values()):
+        raise ValueError(f"the reference gives shapes {[_shape(o) for o in outputs]}, expected {list(expected.values())}")
+    results = dict(zip(kernel.outputs, outputs, strict=True))
+    if gradients:
+        torch.autograd.backward(outputs, make_upstream(outputs, case.dtype, seed))
+        results |= {f"gradient of {name}": value.grad for name, value in inputs.items() if value.requires_grad}
+    for name, value in results.items():
+        if value is None or not bool(torch.isfinite(value).all()):
+            raise ValueError(f"the reference's {name} is not finite")
+    return {name: value.detach() for name, value in results.items()}
+
+
+def provider_results(kernel: Kernel, outputs: tuple, inputs: dict, gradients: bool) -> dict:
+    """The provider's tensors under the names that `reference_results` uses."""
+    results = dict(zip(kernel.outputs, outputs, strict=False))
+    if gradients:
+        results |= {f"gradient of {name}": value.grad for name, value in inputs.items() if value.requires_grad}
+    return results
+
+
+def compare(results: dict, reference: dict, dtype: str) -> Comparison:
+    """The worst over all tensors. Outputs may be wider than `dtype` (fp32 losses of bf16 logits), never narrower."""
+    import torch
+
+    tolerance = MEAN_TOLERANCE[dtype]
+    worst_absolute = worst_relative = 0.0
+    matched = total = 0
+    reasons = []
+    for name, expected in reference.items():
+        found = results.get(name)
+        if found is None:
+            return Comparison("incorrect_shape", f"{name} is missing")
+        if _shape(found) != _shape(expected):
+            return Comparison(
+                "incorrect_shape", f"{name}: expected shape {list(_shape(expected))}, found {list(_shape(found))}"
+            )
+        if found.dtype not in (torch_dtype(dtype), torch.float32):
+            return Comparison("incorrect_dtype", f"{name}: expected {dtype}, found {found.dtype}")
+        error = (found.detach().to(expected.dtype).reshape(expected.shape) - expected).abs_()
+        mean = expected.abs().mean()
+        scale = expected.abs().clamp_(min=mean.clamp(min=torch.finfo(torch.float32).tiny))
+        relative = error / scale
+        # written so that a NaN counts as a mismatch
+        within = relative <= ELEMENT_FACTOR * tolerance
+        matched += int(within.sum())
+        total += within.numel()
+        worst_absolute = max(worst_absolute, _finite(error.max()))
+        worst_relative = max(worst_relative, _finite(relative.max()))
+        mean_error = float(error.mean() / mean) if float(mean) else float(error.mean())
+        if not mean_error <= tolerance:
+            reasons.append(f"{name}: mean error {mean_error:.3g} of the mean, at most {tolerance:g} allowed")
+        elif not bool(within.all()):
+            bad = within.numel() - int(within.sum())
+            reasons.append(
+                f"{name}: {bad} of {within.numel()} elements differ by more than {ELEMENT_FACTOR * tolerance:g}"
+            )
+    return Comparison(
+        "incorrect_numerical" if reasons else "passed",
+        "; ".join(reasons),
+        worst_absolute,
+        worst_relative,
+        matched / total if total else 1.0,
+    )
+
+
+def _shape(tensor) -> tuple[int, ...]:
+    """A loss without dimensions counts as the published shape [1]."""
+    return tuple(tensor.shape) or (1,)
+
+
+def _finite(value) -> float:
+    """NaN and infinity as the largest double: documents hold finite numbers only."""
+    number = float(value)
+    return number if number <= 1.7976931348623157e308 else 1.7976931348623157e308

@@ -1,0 +1,171 @@
+"""What a kernel file says: the operation, how its inputs are made, a reference, the providers, the CSV dialects.
+
+A kernel file binds `KERNEL = Kernel(...)`; its name is the kernel's name. It imports torch inside its functions only,
+because the workflow reads every kernel file each time it is parsed.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kernelcat import identity
+from kernelcat.errors import KernelcatError
+from kernelcat.libraries import TORCH_COMPILE, Library
+
+TORCH_NAMES = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}
+"""The dtypes a case may have, and how the Liger suite writes them."""
+
+MODES = {
+    "forward": "forward pass",
+    "backward": "backward pass",
+    "full": "forward and backward pass",
+}
+"""What is timed, and how titles call it."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor argument or result.
+
+    `shape` holds axis names and integers; `dtype` is a dtype token, or "float" for the dtype of the case.
+    Inputs are made on the device from a seed: floats are normal with standard deviation 1, or 1/sqrt(fan_in) where
+    `fan_in` names an axis (the scale of a linear layer's weight); integers are uniform in [0, `below`), an axis.
+    `physical` is the order of the dimensions in memory, for inputs that models hold transposed.
+    """
+
+    shape: tuple[int | str, ...]
+    dtype: str = "float"
+    fan_in: str | None = None
+    below: str | None = None
+    physical: tuple[int, ...] | None = None
+
+
+def tensor(shape: str, dtype: str = "float", **how) -> Tensor:
+    """A Tensor from a shape written as in "rows hidden" or "1 q_heads seq head_dim"."""
+    dimensions = tuple(int(part) if part.isdigit() else part for part in shape.split())
+    return Tensor(dimensions, dtype, **how)
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One implementation of the operation.
+
+    `prepare(**inputs, **scalars)` gets the input tensors (floats are `torch.nn.Parameter`s, so a module's weights can
+    be bound to them) and returns a callable without arguments that computes the outputs: a tensor, or a tuple in the
+    order of the operation's outputs. Only that callable is timed.
+    `symbol` is "module.path:Name" of what is measured; for code of the kernel file itself it may be left out.
+    `interface` says how the symbol is called where two providers share one.
+    `library` is None for code that belongs to no published project. `devices` says where it applies.
+    """
+
+    prepare: Callable
+    library: Library | None = None
+    symbol: str | None = None
+    interface: str | None = None
+    language: str = "python"
+    devices: tuple[str, ...] = ("cuda", "cpu")
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The pip packages whose versions change what is measured."""
+        if self.library:
+            return self.library.packages
+        return ("torch", "triton") if self.language == "triton" else ("torch",)
+
+
+def as_tuple(outputs) -> tuple:
+    """What a provider's callable or a reference returned, as a tuple of tensors."""
+    return tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
+
+
+def torch_compile(prepare: Callable, symbol: str) -> Provider:
+    """The provider that runs another one's code, `prepare` of `symbol`, through torch.compile. GPUs only: on a CPU
+    the comparison with interpreted kernels would say nothing."""
+
+    def prepare_compiled(**arguments):
+        import torch
+
+        return torch.compile(prepare(**arguments), dynamic=False)
+
+    return Provider(prepare_compiled, TORCH_COMPILE, symbol, interface="torch.compile", devices=("cuda",))
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One way in which a benchmark CSV writes this kernel's cases.
+
+    `x` is the row's x_name. `axes` gives each axis as an expression over x and the config's keys; `dtype` is the key
+    of the dtype, or None where the script generates fp32 without saying so; `scalars` maps scalars to keys; `fixed`
+    lists keys with the only value that is understood; `ignored` are keys that do not change the case.
+    """
+
+    x: str
+    axes: dict[str, str]
+    dtype: str | None = "dtype"
+    scalars: dict[str, str] = field(default_factory=dict)
+    fixed: dict[str, object] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The exact keys that the config of a row of this dialect has."""
+        named = {name for expression in self.axes.values() for name in re.findall(r"[A-Za-z_]\w*", expression)}
+        dtype = {self.dtype} if self.dtype else set()
+        return frozenset(named - {self.x} | dtype | {*self.scalars.values()} | {*self.fixed} | {*self.ignored})
+
+
+@dataclass(frozen=True)
+class Case:
+    """One concrete shape: the axes' values, the dtype of the "float" tensors, the scalars."""
+
+    axes: dict[str, int]
+    dtype: str
+    scalars: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """As in "hidden1024-rows2048-bf16"."""
+        return identity.case_key(self.axes, self.dtype)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An operation and everything that is known about running it.
+
+    `axes` are the names a case gives values to; the first one is the x of a CSV row. `derived` axes are expressions
+    over them. `operation_axes`, where given, are those of `axes` that the published operation lists.
+    `scalars` holds the default of each scalar argument. `reference(**inputs, **scalars)` computes the outputs with
+    plain differentiable torch operations in whatever dtype its inputs have.
+    """
+
+    title: str
+    slug: str
+    family: str
+    axes: tuple[str, ...]
+    inputs: dict[str, Tensor]
+    outputs: dict[str, Tensor]
+    reference: Callable
+    providers: dict[str, Provider]
+    derived: dict[str, str] = field(default_factory=dict)
+    operation_axes: tuple[str, ...] | None = None
+    scalars: dict[str, float] = field(default_factory=dict)
+    dialects: tuple[Dialect, ...] = ()
+
+    def all_axes(self, axes: dict[str, int]) -> dict[str, int]:
+        """The case's axes with the derived ones. Raises KernelcatError when an expression cannot be evaluated."""
+        return axes | {name: identity.evaluate(expression, axes) for name, expression in self.derived.items()}
+
+    def shapes(self, tensors: dict[str, Tensor], axes: dict[str, int]) -> dict[str, tuple[int, ...]]:
+        """The concrete shape of each of `tensors`. Raises KernelcatError when a dimension is below 1."""
+        values = self.all_axes(axes)
+        shapes = {}
+        for name, spec in tensors.items():
+            shapes[name] = tuple(part if isinstance(part, int) else values[part] for part in spec.shape)
+            if any(size < 1 for size in shapes[name]):
+                raise KernelcatError(f"{name}: expected dimensions of at least 1, found {list(shapes[name])}")
+        return shapes
+
+    def tensor_dtype(self, name: str, dtype: str) -> str:
+        """The dtype token of the input `name` in a case of `dtype`."""
+        spec = self.inputs[name]
+        return dtype if spec.dtype == "float" else spec.dtype

@@ -1,0 +1,199 @@
+"""Protocols: how a pass is timed, and the loops that do it.
+
+A sample is one pass. Before each one, outside the timed window, gradients are dropped, inputs that the kernel writes
+into are restored, and for `backward` the forward pass is run again: Liger's backward kernels write into what they were
+given, so a graph that is walked twice works on other numbers the second time.
+"""
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernelcat.kernel import as_tuple
+
+
+L2_FLUSH_BYTES = 256 * 2**20
+"""What is cleared between samples, so that inputs come from memory: more than the L2 cache of any GPU."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a pass is timed on one kind of device. Durations in nanoseconds.
+
+    Warm-up: at least `warmup_iterations` passes and `warmup_ns`. Sampling stops after `sampling_ns` or
+    `maximum_samples`, but not before `minimum_samples`.
+    """
+
+    name: str
+    device: str
+    timer: str
+    clock_text: str
+    warmup_iterations: int
+    warmup_ns: int
+    sampling_ns: int
+    minimum_samples: int
+    maximum_samples: int
+
+    def spec(self, mode: str, comparator: str) -> dict:
+        """The spec of the BenchmarkProtocol for `mode`."""
+        return {
+            "harness": {"name": "kernelcat"},
+            "measurement": {
+                "timer": self.timer,
+                "synchronization": "after_each_batch" if self.device == "cuda" else "none",
+                "compileIncluded": False,
+                "setupIncluded": False,
+                "warmupIterations": self.warmup_iterations,
+                "warmupDuration": self.warmup_ns,
+                "inputRegeneration": "restored_when_written",
+                "outlierPolicy": "none",
+                "primaryStatistic": "median",
+            },
+            "correctness": {"reference": "higher_precision_torch", "comparator": comparator},
+            "comparability": {"family": f"kernelcat_{self.name}", "notes": f"{_TIMED[mode]} {self.clock_text}"},
+        }
+
+
+_TIMED = {
+    "forward": "Timed: the forward pass with gradients enabled.",
+    "backward": "Timed: the backward pass alone, to all float inputs, given a random upstream gradient; each sample "
+    "follows a fresh forward pass that is not timed.",
+    "full": "Timed: the forward pass and the backward pass to all float inputs, given a random upstream gradient made "
+    "outside the timed window.",
+}
+
+PROTOCOLS = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol(
+            name="events",
+            device="cuda",
+            timer="cuda_events",
+            clock_text="Eager call between two device events; 256 MiB cleared before each sample to empty the L2 cache; "
+            "gradients start empty; samples for 1 s, at least 20 and at most 500.",
+            warmup_iterations=3,
+            warmup_ns=25_000_000,
+            sampling_ns=1_000_000_000,
+            minimum_samples=20,
+            maximum_samples=500,
+        ),
+        Protocol(
+            name="monotonic",
+            device="cpu",
+            timer="monotonic_clock",
+            clock_text="Call between two readings of the monotonic clock on the CPU; Triton kernels run in Triton's "
+            "interpreter, so their times say nothing about a GPU; caches are not cleared; gradients start empty; "
+            "samples for 0.2 s, at least 5 and at most 100.",
+            warmup_iterations=1,
+            warmup_ns=0,
+            sampling_ns=200_000_000,
+            minimum_samples=5,
+            maximum_samples=100,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass to be timed: `run` is inside the timed window, `prepare` before it, outside."""
+
+    prepare: Callable[[], None]
+    run: Callable[[], None]
+
+
+def make_pass(call: Callable, inputs: dict, upstream: tuple, mode: str, pristine: dict) -> Pass:
+    """The pass of `mode` over a provider's `call`.
+
+    `upstream` are the outputs' gradients, `pristine` holds the values of those inputs that the kernel writes into.
+    """
+    import torch
+
+    held: dict[str, tuple] = {}
+
+    def prepare():
+        held.clear()
+        with torch.no_grad():
+            for name, value in pristine.items():
+                inputs[name].copy_(value)
+        for value in inputs.values():
+            value.grad = None
+        if mode != "forward":
+            held["upstream"] = tuple(gradient.clone() for gradient in upstream)
+        if mode == "backward":
+            held["outputs"] = as_tuple(call())
+
+    def forward():
+        held["outputs"] = call()
+
+    def backward():
+        torch.autograd.backward(held["outputs"], held["upstream"])
+
+    def full():
+        torch.autograd.backward(as_tuple(call()), held["upstream"])
+
+    return Pass(prepare, {"forward": forward, "backward": backward, "full": full}[mode])
+
+
+def sample(protocol: Protocol, timed: Pass) -> list[float]:
+    """Latency samples in milliseconds, in the order in which they were taken."""
+    take = _take_cuda if protocol.device == "cuda" else _take_cpu
+    warmed, start = 0, time.monotonic_ns()
+    while warmed < protocol.warmup_iterations or time.monotonic_ns() - start < protocol.warmup_ns:
+        take(timed, 1)
+        warmed += 1
+    samples: list[float] = []
+    gc.collect()
+    gc.disable()
+    try:
+        start = time.monotonic_ns()
+        while len(samples) < protocol.minimum_samples or (
+            len(samples) < protocol.maximum_samples and time.monotonic_ns() - start < protocol.sampling_ns
+        ):
+            batch = min(protocol.minimum_samples, protocol.maximum_samples - len(samples))
+            samples += take(timed, batch)
+    finally:
+        gc.enable()
+    return samples
+
+
+def peak_memory_bytes(timed: Pass) -> int:
+    """The peak of device memory allocated during one pass, everything that is alive included (CUDA only)."""
+    import torch
+
+    timed.prepare()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    timed.run()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated()
+
+
+def _take_cuda(timed: Pass, count: int) -> list[float]:
+    """The queue is filled for the whole batch before it is waited for, so that the host's part of a launch hides
+    behind the clearing of the cache."""
+    import torch
+
+    flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
+    pairs = []
+    for _ in range(count):
+        timed.prepare()
+        flush.zero_()
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        timed.run()
+        end.record()
+        pairs.append((start, end))
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) for start, end in pairs]
+
+
+def _take_cpu(timed: Pass, count: int) -> list[float]:
+    samples = []
+    for _ in range(count):
+        timed.prepare()
+        start = time.perf_counter_ns()
+        timed.run()
+        samples.append((time.perf_counter_ns() - start) / 1e6)
+    return samples
