@@ -6,7 +6,7 @@ import os
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelcat import files
@@ -63,6 +63,7 @@ def test_numbers_have_one_reading(tmp_path, name, text, number):
     assert (again, type(again)) == (number, type(number))
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-MAX_INTEGER, MAX_INTEGER))
 def test_every_number_survives_its_canonical_text(number):
     assert files._json(canonical_json(number).decode()) == number
@@ -171,6 +172,7 @@ def test_yaml_refuses(tmp_path, text, message):
     assert refused(tmp_path, "a.yaml", text).startswith(message)
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("a1 :-{}[],\n\t&*!|>'\"#%@`?.~=<\\x0")) | st.text() | st.binary().map(repr))
 def test_any_text_is_read_or_refused(text):
     for read in (files._json, files._yaml):
@@ -184,6 +186,7 @@ def test_any_text_is_read_or_refused(text):
             json.dumps(value, allow_nan=False)  # plain values only
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(st.characters(codec="ascii")),

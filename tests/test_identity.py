@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelcat import identity
@@ -147,22 +147,26 @@ def objects_in(pairs: list) -> list:
     return pairs
 
 
+@settings(deadline=None)
 @given(values)
 def test_canonical_json_parses_back_to_an_equal_value(value):
     assert parsed(canonical_json(value)) == value
 
 
+@settings(deadline=None)
 @given(values)
 def test_canonical_json_does_not_depend_on_the_order_of_keys(value):
     assert canonical_json(shuffled(value)) == canonical_json(value)
 
 
+@settings(deadline=None)
 @given(values)
 def test_canonical_json_of_canonical_json_is_itself(value):
     data = canonical_json(value)
     assert canonical_json(parsed(data)) == data
 
 
+@settings(deadline=None)
 @given(st.dictionaries(text, st.integers(0, 9), max_size=8))
 def test_keys_are_sorted_by_utf16_code_units(value):
     json.loads(canonical_json(value), object_pairs_hook=objects_in)
@@ -411,6 +415,7 @@ def test_evaluate_takes_integer_sizes_only(size):
         evaluate("a + 1", {"a": size})
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("ab_12 +-*/%()."), max_size=30))
 def test_evaluate_gives_an_integer_or_a_refusal(expression):
     try:
@@ -419,6 +424,7 @@ def test_evaluate_gives_an_integer_or_a_refusal(expression):
         assert len(str(error).splitlines()) == 1
 
 
+@settings(deadline=None)
 @given(st.integers(-99, 99), st.integers(1, 99), st.sampled_from(["+", "-", "*", "%", "//"]))
 def test_evaluate_agrees_with_python(a, b, operator):
     assert evaluate(f"a {operator} b", {"a": a, "b": b}) == eval(f"a {operator} b", {"a": a, "b": b})

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -671,6 +671,7 @@ def mutated(draw):
     return document
 
 
+@settings(deadline=None)  # the first call compiles and imports
 @given(mutated())
 def test_faults_never_raises_and_is_sorted_and_on_one_line(document):
     found = faults(document)
@@ -685,6 +686,7 @@ def test_faults_never_raises_and_is_sorted_and_on_one_line(document):
         assert identity.canonical_json(document)
 
 
+@settings(deadline=None)  # the first call compiles and imports
 @given(mutated())
 def test_the_fast_path_accepts_exactly_what_jsonschema_accepts(document):
     for part in [document, *document.values()]:
@@ -697,12 +699,14 @@ def test_the_fast_path_accepts_exactly_what_jsonschema_accepts(document):
             assert validators.accepts(name, part) == (explained(name, part) == set())
 
 
+@settings(deadline=None)  # the first call compiles and imports
 @given(mutated())
 def test_what_is_plain_has_no_strays(document):
     if validators.plain(document):
         assert list(identity.strays(document)) == []
 
 
+@settings(deadline=None)  # the first call compiles and imports
 @given(mutated())
 def test_validity_is_that_of_the_canonical_form(document):
     """Two texts with one digest are both valid or both not: 200.0 is 200."""
@@ -901,8 +905,14 @@ def test_a_fault_is_one_line():
     assert str(Fault("", "[]", "an object")) == "top level: expected an object, found []"
 
 
-def test_schemas_are_found_inside_an_installed_package():
+def test_schemas_are_found_inside_an_installed_package(tmp_path, monkeypatch):
     """A wheel holds the schemas in kernelcat/schemas; a checkout has them at its top."""
     assert validators.folder() == REPOSITORY / "schemas"
+    (tmp_path / "kernelcat" / "schemas").mkdir(parents=True)
+    monkeypatch.setattr(validators, "__file__", str(tmp_path / "kernelcat" / "validators.py"))
+    assert validators.folder.__wrapped__() == tmp_path / "kernelcat" / "schemas"
+
+
+def test_there_is_one_schema_for_each_kind():
     assert {f"{name}.schema.json" for name in OURS} <= {path.name for path in SCHEMAS}
     assert schema.KINDS.keys() == FULL.keys()

@@ -176,7 +176,7 @@ def _records(text: str, place: str) -> Iterator[list[str] | Problem]:
     lines = io.StringIO(text, newline="")
     reader = csv.reader(lines, strict=True)
     while True:
-        start = reader.line_num + 1
+        start, position = reader.line_num + 1, lines.tell()
         try:
             record = next(reader)
         except StopIteration:
@@ -188,7 +188,7 @@ def _records(text: str, place: str) -> Iterator[list[str] | Problem]:
                     f"{place}: line {start}: expected a quote to be closed, found it open at line {reader.line_num}"
                 ) from None
             reason = "field_too_long" if "field larger" in str(error) else "bad_quoting"
-            yield Problem(reason, _short(line.rstrip("\r\n")))
+            yield Problem(reason, _short(text[position : lines.tell()].rstrip("\r\n")))
             continue
         if len(record) > 1 or (record and record[0].strip()):
             yield record

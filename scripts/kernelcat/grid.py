@@ -1,0 +1,177 @@
+"""From a suite to configurations: the grid of kernels, providers, modes, dtypes, axes and scalars."""
+
+import hashlib
+import io
+import itertools
+import json
+import tokenize
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from kernelcat import environment, files, identity, kernels, schema
+from kernelcat.errors import KernelcatError
+from kernelcat.kernel import Case, Kernel
+from kernelcat.timing import PROTOCOLS
+
+MEASURING = ("correctness", "environment", "interpreter", "kernel", "libraries", "measure", "samples", "timing")
+"""The modules that every measurement runs through: a change to one of them makes all results stale."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One cell of the grid: what one benchmark job measures."""
+
+    kernel: str
+    provider: str
+    mode: str
+    case: Case
+    protocol: str
+    device: str
+
+    def as_json(self) -> dict:
+        """The configuration as plain values; `from_json` reads it back."""
+        case = {"axes": self.case.axes, "dtype": self.case.dtype, "scalars": self.case.scalars}
+        return {
+            "kernel": self.kernel,
+            "provider": self.provider,
+            "mode": self.mode,
+            "case": case,
+            "protocol": self.protocol,
+            "device": self.device,
+        }
+
+    @staticmethod
+    def from_json(values: dict) -> "Configuration":
+        return Configuration(**{**values, "case": Case(**values["case"])})
+
+    @property
+    def path(self) -> str:
+        """Where its files lie below results/metrics/, without a suffix: readable, and unique by the digest at its end."""
+        name = hashlib.sha256(identity.canonical_json(self.as_json())).hexdigest()[:12]
+        return f"{self.device}/{self.kernel}/{self.mode}/{self.provider}/{self.case.key[:150]}-{name}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The configurations of a suite on one device, and those left out because their provider does not run there."""
+
+    configurations: list[Configuration]
+    left_out: list[Configuration]
+
+    @property
+    def by_path(self) -> dict[str, Configuration]:
+        return {configuration.path: configuration for configuration in self.configurations}
+
+
+def resolve_device(device: str) -> str:
+    """"cuda" or "cpu" for the config's "auto", "cuda" or "cpu": "auto" is "cuda" where an NVIDIA driver finds a GPU."""
+    if device != "auto":
+        return device
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        return "cuda" if pynvml.nvmlDeviceGetCount() else "cpu"
+    except pynvml.NVMLError:
+        return "cpu"
+
+
+def expand(config: dict, source: str = "config/config.yaml", suites: str | Path = "config/suites") -> Grid:
+    """The grid that a config asks for.
+
+    Raises KernelcatError, one line with file and place, for an unknown key, suite, kernel, provider, axis, dtype,
+    protocol or scalar, and for shapes that cannot be.
+    """
+    schema.check(config, "config", source)
+    device = resolve_device(config["device"])
+    protocol = config["protocol"][device]
+    known = sorted(name for name, value in PROTOCOLS.items() if value.device == device)
+    if protocol not in known:
+        raise KernelcatError(f"{source}: protocol.{device}: expected one of {', '.join(known)}, found {protocol!r}")
+    path = Path(suites) / f"{config['suite']}.yaml"
+    if not path.is_file():
+        found = ", ".join(sorted(entry.stem for entry in Path(suites).glob("*.yaml")))
+        raise KernelcatError(f"{source}: suite: expected one of {found}, found {config['suite']!r}")
+    suite = files.load(path)
+    schema.check(suite, "suite", str(path))
+    available = kernels.files(config.get("kernels"))
+    cells: dict[str, Configuration] = {}
+    left_out: dict[str, Configuration] = {}
+    for name, entry in suite.items():
+        if name not in available:
+            raise KernelcatError(f"{path}: expected a kernel ({', '.join(available)}), found {name!r}")
+        kernel = kernels.load(available[name])
+        for provider in entry["providers"]:
+            if provider not in kernel.providers:
+                raise KernelcatError(
+                    f"{path}: {name}.providers: expected some of {', '.join(kernel.providers)}, found {provider!r}"
+                )
+        for case in _cases(kernel, entry, f"{path}: {name}"):
+            for mode, provider in itertools.product(entry["modes"], entry["providers"]):
+                cell = Configuration(name, provider, mode, case, protocol, device)
+                applies = device in kernel.providers[provider].devices
+                (cells if applies else left_out)[cell.path] = cell
+    return Grid(list(cells.values()), list(left_out.values()))
+
+
+def _cases(kernel: Kernel, entry: dict, place: str) -> list[Case]:
+    """The cases of a suite's entry: the product of its own lists, then of each of its `cases`."""
+    sweeps = [(place, entry)] if "axes" in entry else []
+    sweeps += [(f"{place}.cases.{number}", {**entry, **sweep}) for number, sweep in enumerate(entry.get("cases", []))]
+    if not sweeps:
+        raise KernelcatError(f"{place}: expected axes or cases, found neither")
+    cases = []
+    for where, sweep in sweeps:
+        if sweep["axes"].keys() != set(kernel.axes):
+            raise KernelcatError(f"{where}.axes: expected {', '.join(kernel.axes)}, found {', '.join(sweep['axes'])}")
+        scalars = {**kernel.scalars, **sweep.get("scalars", {})}
+        if unknown := scalars.keys() - kernel.scalars.keys():
+            raise KernelcatError(f"{where}.scalars: expected some of {sorted(kernel.scalars)}, found {sorted(unknown)}")
+        if "dtypes" not in sweep:
+            raise KernelcatError(f"{where}: expected dtypes, found none")
+        axes_values = itertools.product(*(_list(sweep["axes"][axis]) for axis in kernel.axes))
+        scalar_values = list(itertools.product(*(_list(value) for value in scalars.values())))
+        for sizes, dtype, values in itertools.product(axes_values, sweep["dtypes"], scalar_values):
+            case = Case(dict(zip(kernel.axes, sizes, strict=True)), dtype, dict(zip(scalars, values, strict=True)))
+            try:
+                kernel.shapes(kernel.inputs | kernel.outputs, case.axes)
+            except KernelcatError as error:
+                raise KernelcatError(f"{where}.axes: {case.axes}: {error}") from error
+            cases.append(case)
+    return cases
+
+
+def _list(value) -> list:
+    return value if isinstance(value, list) else [value]
+
+
+def job(configuration: Configuration, own_kernels: str | None = None) -> str:
+    """Everything that a benchmark job depends on, as one canonical JSON string: the configuration, the digest of the
+    code that it runs through, and the versions of the packages that its provider uses.
+
+    One string because Snakemake compares params as an unordered set; the code is in it because Snakemake notices a
+    changed script, but not a changed module that it imports.
+    """
+    path = kernels.files(own_kernels)[configuration.kernel]
+    provider = kernels.load(path).providers[configuration.provider]
+    here = Path(__file__).parent
+    code = [path, *sorted(path.parent.glob("_[a-z]*.py"))] + [here / f"{name}.py" for name in MEASURING]
+    return json.dumps(
+        {
+            "configuration": configuration.as_json(),
+            "kernels": own_kernels,
+            "code": hashlib.sha256("".join(_code_digest(file) for file in code).encode()).hexdigest(),
+            "versions": {package: environment.version(package) for package in provider.packages},
+        },
+        sort_keys=True,
+    )
+
+
+@lru_cache
+def _code_digest(path: Path) -> str:
+    """The digest of a file's tokens: comments and blank lines change nothing that is measured."""
+    skipped = {tokenize.COMMENT, tokenize.NL}
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
+    text = "\n".join(f"{token.type} {token.string}" for token in tokens if token.type not in skipped)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,144 @@
+"""One configuration → a record of what was measured, or of how it failed.
+
+The measuring happens in a child process, so that a crash, a hang or an exhausted memory is a result and not the end of
+the job.
+"""
+
+import hashlib
+import multiprocessing
+from datetime import UTC, datetime
+
+from kernelcat import correctness, environment, identity, kernels, timing
+from kernelcat.errors import KernelcatError
+from kernelcat.grid import Configuration
+from kernelcat.kernel import as_tuple
+
+
+def measure(configuration: Configuration, own_kernels: str | None, seconds: float) -> dict:
+    """The record of `configuration`, measured in a child process that may take `seconds`.
+
+    A record has `status` (of a BenchmarkRun), `reason` (one line, empty when passed), `configuration`, `observedAt`,
+    `device` (its name), `environment` (a spec), `versions`, and as far as it got: `correctness`, `samplesMs`,
+    `peakMemoryBytes`, `state` (before and after).
+    Raises KernelcatError when the machine is at fault: no GPU where one was asked for.
+    """
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(configuration.as_json(), own_kernels, sender), daemon=True)
+    child.start()
+    sender.close()
+    record: dict = {}
+    failure = {"status": "timeout", "reason": f"took longer than {seconds:g} s"}
+    end = datetime.now(UTC).timestamp() + seconds
+    while receiver.poll(max(0.0, end - datetime.now(UTC).timestamp())):
+        try:
+            record |= receiver.recv()
+        except EOFError:
+            child.join()
+            code = child.exitcode
+            how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
+            failure = {"status": "runtime_error", "reason": f"the measuring process {how}"}
+            break
+    child.kill()
+    child.join()
+    if "machine" in record:
+        raise KernelcatError(record["machine"])
+    if "environment" not in record:
+        raise KernelcatError(f"{configuration.path}: {failure['reason']} before the device could be described")
+    return failure | record
+
+
+def _child(values: dict, own_kernels: str | None, sender) -> None:
+    """Sends the record piece by piece, so that what is known survives a crash; the status comes last."""
+    configuration = Configuration.from_json(values)
+    if configuration.device == "cpu":
+        from kernelcat import interpreter  # noqa: F401  before anything imports triton
+
+    import torch
+
+    if configuration.device == "cuda" and not torch.cuda.is_available():
+        sender.send({"machine": "device: expected a GPU that torch can use, found none (device: cpu measures without)"})
+        return
+    kernel = kernels.load(kernels.files(own_kernels)[configuration.kernel])
+    provider = kernel.providers[configuration.provider]
+    sender.send(
+        {
+            "configuration": values,
+            "observedAt": identity.instant(datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")),
+            "device": environment.device_name(configuration.device),
+            "environment": environment.describe(configuration.device),
+            "versions": {package: environment.version(package) for package in {*provider.packages, "liger-kernel"}},
+        }
+    )
+    try:
+        _measure(configuration, kernel, sender)
+    except Exception as error:
+        sender.send({"status": _status(error), "reason": _first_line(error)})
+
+
+def _measure(configuration: Configuration, kernel, sender) -> None:
+    import torch
+
+    case, device, mode = configuration.case, configuration.device, configuration.mode
+    seed = int(hashlib.sha256(f"{configuration.kernel} {case.key}".encode()).hexdigest()[:8], 16)
+    gradients = mode != "forward"
+    provider = kernel.providers[configuration.provider]
+    try:
+        expected = correctness.reference_results(kernel, case, device, seed, gradients)
+    except ValueError as error:
+        sender.send({"status": "invalid_reference", "reason": _first_line(error)})
+        return
+    inputs = correctness.make_inputs(kernel, case, device, seed)
+    call = provider.prepare(**inputs, **case.scalars)
+    outputs = as_tuple(call())
+    upstream = correctness.make_upstream(outputs, case.dtype, seed)
+    if gradients:
+        # Clones, because kernels write into the upstream gradient and, in their backward pass, into their outputs.
+        kept = tuple(output.detach().clone() for output in outputs)
+        torch.autograd.backward(outputs, tuple(gradient.clone() for gradient in upstream))
+        outputs = kept
+    comparison = correctness.compare(
+        correctness.provider_results(kernel, outputs, inputs, gradients), expected, case.dtype
+    )
+    sender.send(
+        {
+            "correctness": {
+                "comparator": correctness.COMPARATOR,
+                "maximumAbsoluteError": comparison.maximum_absolute_error,
+                "maximumRelativeError": comparison.maximum_relative_error,
+                "matchedRatio": comparison.matched_ratio,
+            }
+        }
+    )
+    if comparison.status != "passed":
+        sender.send({"status": comparison.status, "reason": comparison.reason})
+        return
+    del expected, outputs
+    pristine = {
+        name: value.detach()
+        for name, value in correctness.make_inputs(kernel, case, device, seed).items()
+        if not torch.equal(value, inputs[name])
+    }
+    timed = timing.make_pass(call, inputs, upstream, mode, pristine)
+    protocol = timing.PROTOCOLS[configuration.protocol]
+    before = environment.state(device)
+    samples = timing.sample(protocol, timed)
+    sender.send({"samplesMs": samples, "state": {"before": before, "after": environment.state(device)}})
+    if device == "cuda":
+        sender.send({"peakMemoryBytes": timing.peak_memory_bytes(timed)})
+    sender.send({"status": "passed", "reason": ""})
+
+
+def _status(error: Exception) -> str:
+    import torch
+
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return "resource_exceeded"
+    names = {f"{cls.__module__}.{cls.__name__}" for cls in type(error).__mro__}
+    compilers = ("triton.compiler.", "torch._dynamo.", "torch._inductor.")
+    return "compile_error" if any(name.startswith(compilers) for name in names) else "runtime_error"
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}"[:300] if lines else type(error).__name__

@@ -1,0 +1,35 @@
+"""The job of one configuration: measures it and writes its CSV and its record."""
+
+import argparse
+import json
+import sys
+
+from kernelcat import documents, files, metrics
+from kernelcat.errors import KernelcatError
+from kernelcat.grid import Configuration
+from kernelcat.measure import measure
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--job", required=True, help="the configuration as kernelcat.grid.job writes it")
+    parser.add_argument("--minutes", type=float, required=True, help="how long the job may take")
+    parser.add_argument("--csv", required=True)
+    parser.add_argument("--record", required=True)
+    arguments = parser.parse_args()
+    job = json.loads(arguments.job)
+    configuration = Configuration.from_json(job["configuration"])
+    try:
+        # the job ends itself, with a result, before the cluster would end it without one
+        record = measure(configuration, job["kernels"], arguments.minutes * 60 - 30)
+    except KernelcatError as error:
+        print(f"kernelcat: {error}", file=sys.stderr)
+        return 1
+    print(f"{configuration.path}: {record['status']} {record['reason']}")
+    metrics.write(arguments.csv, documents.rows(record))
+    files.write(arguments.record, (json.dumps(record, sort_keys=True, indent=1, allow_nan=False) + "\n").encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
