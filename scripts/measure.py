@@ -4,10 +4,10 @@ import argparse
 import json
 import sys
 
-from kernelcat import documents, files, metrics
+from kernelcat import files, metrics
 from kernelcat.errors import KernelcatError
 from kernelcat.grid import Configuration
-from kernelcat.measure import measure
+from kernelcat.measure import measure, rows
 
 
 def main() -> int:
@@ -26,7 +26,7 @@ def main() -> int:
         print(f"kernelcat: {error}", file=sys.stderr)
         return 1
     print(f"{configuration.path}: {record['status']} {record['reason']}")
-    metrics.write(arguments.csv, documents.rows(record))
+    metrics.write(arguments.csv, rows(record))
     files.write(arguments.record, (json.dumps(record, sort_keys=True, indent=1, allow_nan=False) + "\n").encode())
     return 0
 

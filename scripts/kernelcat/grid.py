@@ -5,8 +5,9 @@ import io
 import itertools
 import json
 import tokenize
+from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from kernelcat import environment, files, identity, kernels, schema
@@ -14,7 +15,17 @@ from kernelcat.errors import KernelcatError
 from kernelcat.kernel import Case, Kernel
 from kernelcat.timing import PROTOCOLS
 
-MEASURING = ("correctness", "environment", "interpreter", "kernel", "libraries", "measure", "samples", "timing")
+MEASURING = (
+    "correctness",
+    "environment",
+    "interpreter",
+    "kernel",
+    "libraries",
+    "measure",
+    "metrics",
+    "samples",
+    "timing",
+)
 """The modules that every measurement runs through: a change to one of them makes all results stale."""
 
 
@@ -45,7 +56,7 @@ class Configuration:
     def from_json(values: dict) -> "Configuration":
         return Configuration(**{**values, "case": Case(**values["case"])})
 
-    @property
+    @cached_property
     def path(self) -> str:
         """Where its files lie below results/metrics/, without a suffix: readable, and unique by the digest at its end."""
         name = hashlib.sha256(identity.canonical_json(self.as_json())).hexdigest()[:12]
@@ -59,9 +70,17 @@ class Grid:
     configurations: list[Configuration]
     left_out: list[Configuration]
 
-    @property
+    @cached_property
     def by_path(self) -> dict[str, Configuration]:
         return {configuration.path: configuration for configuration in self.configurations}
+
+    def left_out_lines(self) -> list[str]:
+        """One line for each provider that the device does not run, with the number of its configurations."""
+        counts = Counter((configuration.provider, configuration.device) for configuration in self.left_out)
+        return [
+            f"left out {count} configuration{'' if count == 1 else 's'} of {provider}, which does not run on {device}"
+            for (provider, device), count in sorted(counts.items())
+        ]
 
 
 def resolve_device(device: str) -> str:

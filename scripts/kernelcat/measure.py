@@ -6,20 +6,25 @@ the job.
 
 import hashlib
 import multiprocessing
+import re
+import time
 from datetime import UTC, datetime
+from pathlib import Path
 
-from kernelcat import correctness, environment, identity, kernels, timing
+from kernelcat import correctness, environment, identity, kernels, samples, timing
 from kernelcat.errors import KernelcatError
 from kernelcat.grid import Configuration
-from kernelcat.kernel import as_tuple
+from kernelcat.kernel import TORCH_NAMES, as_tuple
+from kernelcat.metrics import Row
 
 
 def measure(configuration: Configuration, own_kernels: str | None, seconds: float) -> dict:
     """The record of `configuration`, measured in a child process that may take `seconds`.
 
     A record has `status` (of a BenchmarkRun), `reason` (one line, empty when passed), `configuration`, `observedAt`,
-    `device` (its name), `environment` (a spec), `versions`, and as far as it got: `correctness`, `samplesMs`,
-    `peakMemoryBytes`, `state` (before and after).
+    `device` (its name), `environment` (a spec), `versions` (of the provider's packages and liger-kernel), for code of
+    the kernel file itself its `source`, and as far as it got: `correctness`, `samplesMs`, `peakMemoryBytes`, `state`
+    (before and after).
     Raises KernelcatError when the machine is at fault: no GPU where one was asked for.
     """
     context = multiprocessing.get_context("spawn")
@@ -29,8 +34,8 @@ def measure(configuration: Configuration, own_kernels: str | None, seconds: floa
     sender.close()
     record: dict = {}
     failure = {"status": "timeout", "reason": f"took longer than {seconds:g} s"}
-    end = datetime.now(UTC).timestamp() + seconds
-    while receiver.poll(max(0.0, end - datetime.now(UTC).timestamp())):
+    end = time.monotonic() + seconds
+    while receiver.poll(max(0.0, end - time.monotonic())):
         try:
             record |= receiver.recv()
         except EOFError:
@@ -48,6 +53,39 @@ def measure(configuration: Configuration, own_kernels: str | None, seconds: floa
     return failure | record
 
 
+def rows(record: dict) -> list[Row]:
+    """The rows of the configuration's CSV: latency in ms, on a GPU also peak memory in MB (2^20 bytes); none when it
+    did not pass.
+
+    The x of a row is the kernel's first axis; the config holds the other axes, the dtype and the scalars by name.
+    """
+    if record["status"] != "passed":
+        return []
+    configuration = Configuration.from_json(record["configuration"])
+    case = configuration.case
+    (x_name, x_value), *others = case.axes.items()
+    common = {
+        "kernel_name": configuration.kernel,
+        "kernel_provider": configuration.provider,
+        "kernel_operation_mode": configuration.mode,
+        "x_name": x_name,
+        "x_label": x_name,
+        "x_value": x_value,
+        "config": dict(others) | {"dtype": TORCH_NAMES[case.dtype]} | case.scalars,
+        "gpu_name": record["device"],
+        "timestamp": f"{record['observedAt'][:10]} {record['observedAt'][11:19]}",
+        "liger_version": record["versions"]["liger-kernel"] or "",
+    }
+    latency = samples.summary(record["samplesMs"])
+    values = {"speed": ("ms", latency["median"], latency["p20"], latency["p80"])}
+    if "peakMemoryBytes" in record:
+        values["memory"] = ("MB", *[record["peakMemoryBytes"] / 2**20] * 3)
+    return [
+        Row.make(metric_name=name, metric_unit=unit, y_value_50=y_50, y_value_20=y_20, y_value_80=y_80, **common)
+        for name, (unit, y_50, y_20, y_80) in values.items()
+    ]
+
+
 def _child(values: dict, own_kernels: str | None, sender) -> None:
     """Sends the record piece by piece, so that what is known survives a crash; the status comes last."""
     configuration = Configuration.from_json(values)
@@ -59,8 +97,10 @@ def _child(values: dict, own_kernels: str | None, sender) -> None:
     if configuration.device == "cuda" and not torch.cuda.is_available():
         sender.send({"machine": "device: expected a GPU that torch can use, found none (device: cpu measures without)"})
         return
-    kernel = kernels.load(kernels.files(own_kernels)[configuration.kernel])
+    path = kernels.files(own_kernels)[configuration.kernel]
+    kernel = kernels.load(path)
     provider = kernel.providers[configuration.provider]
+    sender.send({} if provider.library else {"source": _source(path)})
     sender.send(
         {
             "configuration": values,
@@ -85,7 +125,9 @@ def _measure(configuration: Configuration, kernel, sender) -> None:
     provider = kernel.providers[configuration.provider]
     try:
         expected = correctness.reference_results(kernel, case, device, seed, gradients)
-    except ValueError as error:
+    except (torch.OutOfMemoryError, MemoryError):
+        raise
+    except Exception as error:
         sender.send({"status": "invalid_reference", "reason": _first_line(error)})
         return
     inputs = correctness.make_inputs(kernel, case, device, seed)
@@ -140,5 +182,14 @@ def _status(error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
+    """The error in one line, without the folders of this machine."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0]}"[:300] if lines else type(error).__name__
+    text = re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "", lines[0]) if lines else ""
+    return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__
+
+
+def _source(path: Path) -> dict:
+    """What an ImplementationRevision says about the file that holds the code."""
+    data = path.read_bytes()
+    digest = "sha256:" + hashlib.sha256(data).hexdigest()
+    return {"contentDigest": digest, "fileName": path.name, "sizeBytes": len(data)}

@@ -1,0 +1,126 @@
+"""kernelcat: from a grid of workloads to a verified catalog of runs. README.md says how to use it."""
+
+import os
+import sys
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+min_version("9.19")
+
+
+configfile: "config/config.yaml"
+
+
+sys.path.insert(0, f"{workflow.basedir}/scripts")
+# Jobs call `python`: the one that runs Snakemake, whether or not its environment is activated.
+os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
+
+from kernelcat import catalog, grid
+from kernelcat.errors import KernelcatError
+
+try:
+    cells = grid.expand(config)
+except KernelcatError as error:
+    sys.exit(f"kernelcat: {error}")
+
+own_kernels = config.get("kernels", "")
+imports = config.get("imports", {})
+paths = list(cells.by_path)
+# A change to the code that makes documents makes them again; what is measured knows its code by itself (grid.job).
+code = sorted(map(str, [*Path("scripts").rglob("*.py"), *Path("schemas").glob("*.json")]))
+
+
+localrules:
+    all,
+    documents,
+    import_csv,
+    catalog,
+
+
+wildcard_constraints:
+    path="(cpu|cuda)/.+",
+    name="[a-z0-9_-]+",
+
+
+rule all:
+    input:
+        "results/catalog.json",
+
+
+rule measure:
+    output:
+        csv="results/metrics/{path}.csv",
+        record="results/metrics/{path}.json",
+    log:
+        "results/logs/measure/{path}.log",
+    conda:
+        "envs/kernelcat.yaml"
+    resources:
+        gpu=lambda wildcards: int(wildcards.path.startswith("cuda/")),
+        mem_mb=16000,
+        runtime=10,
+    params:
+        job=lambda wildcards: grid.job(cells.by_path[wildcards.path], own_kernels),
+    shell:
+        "python scripts/measure.py --job {params.job:q} --minutes {resources.runtime}"
+        " --csv {output.csv} --record {output.record} >{log} 2>&1"
+
+
+rule documents:
+    input:
+        code=code,
+        records=expand("results/metrics/{path}.json", path=paths),
+    output:
+        runs=expand("results/documents/runs/{path}.json", path=paths),
+        cited=directory("results/documents/cited"),
+    log:
+        "results/logs/documents.log",
+    conda:
+        "envs/kernelcat.yaml"
+    params:
+        kernels=own_kernels,
+    shell:
+        "printf '%s\\n' {input.records}"
+        " | python scripts/documents.py --metrics results/metrics --kernels {params.kernels:q} --out results/documents"
+        " >{log} 2>&1"
+
+
+rule import_csv:
+    input:
+        code=code,
+        csv=lambda wildcards: imports[wildcards.name],
+    output:
+        catalog="results/imports/{name}/catalog.json",
+        report="results/imports/{name}/report.json",
+    log:
+        "results/logs/import/{name}.log",
+    conda:
+        "envs/kernelcat.yaml"
+    shell:
+        "python scripts/import_csv.py {input.csv:q} --out results/imports/{wildcards.name} >{log} 2>&1"
+
+
+rule catalog:
+    input:
+        code=code,
+        cited="results/documents/cited",
+        runs=expand("results/documents/runs/{path}.json", path=paths),
+        imports=expand("results/imports/{name}/catalog.json", name=sorted(imports)),
+    output:
+        "results/catalog.json",
+    log:
+        "results/logs/catalog.log",
+    conda:
+        "envs/kernelcat.yaml"
+    shell:
+        "printf '%s\\n' {input.runs}"
+        " | python scripts/catalog.py --documents results/documents --imports {input.imports} --out {output}"
+        " >{log} 2>&1"
+
+
+onsuccess:
+    lines = (
+        catalog.summary_lines(catalog.read("results/catalog.json")) if Path("results/catalog.json").exists() else []
+    )
+    print(*lines, *cells.left_out_lines(), sep="\n")

@@ -1,0 +1,120 @@
+"""The `kernelcat` command: digest, validate, import, verify, merge and show."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from kernelcat import catalog, files, identity, importing, schema
+from kernelcat.errors import KernelcatError
+from kernelcat.kernel import MODES
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command. Returns 0, 1 when the answer is no or an input cannot be used; argparse exits with 2."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return arguments.command(arguments)
+    except KernelcatError as error:
+        print(f"kernelcat: {error}", file=sys.stderr)
+    except BrokenPipeError:
+        # the reader, `head` perhaps, has seen enough; what Python flushes at its end must not fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        print(f"kernelcat: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+    return 1
+
+
+def digest(arguments: argparse.Namespace) -> int:
+    print(identity.digest(files.load(arguments.file)))
+    return 0
+
+
+def validate(arguments: argparse.Namespace) -> int:
+    valid = True
+    for path in arguments.files:
+        try:
+            faults = schema.faults(files.load(path))
+        except KernelcatError as error:
+            print(error)
+            valid = False
+            continue
+        for fault in faults:
+            print(f"{path}: {fault}")
+        if faults:
+            valid = False
+        else:
+            print(f"{path}: valid")
+    return 0 if valid else 1
+
+
+def import_csv(arguments: argparse.Namespace) -> int:
+    result = importing.import_csv(arguments.csv)
+    importing.write(result, arguments.out)
+    print(*result.summary(), sep="\n")
+    return 0
+
+
+def verify(arguments: argparse.Namespace) -> int:
+    found = files.load(arguments.catalog, limit=None)
+    faults = catalog.verify(found)
+    if faults:
+        print(*[f"{arguments.catalog}: {fault}" for fault in faults], sep="\n")
+        return 1
+    count = len(found["objects"])
+    print(f"{arguments.catalog}: {count} object{'' if count == 1 else 's'}, every digest and reference holds")
+    return 0
+
+
+def merge(arguments: argparse.Namespace) -> int:
+    merged = catalog.merge(map(catalog.read, arguments.catalogs))
+    catalog.write(arguments.out, merged)
+    print(*catalog.summary_lines(merged)[:1], sep="\n")
+    return 0
+
+
+def show(arguments: argparse.Namespace) -> int:
+    names = ("kernel", "workload", "device", "provider", "mode")
+    filters = {name: getattr(arguments, name) for name in names}
+    print(catalog.table(catalog.runs(catalog.read(arguments.catalog), **filters)))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="kernelcat", description=__doc__)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(function, name: str, summary: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=summary, description=summary)
+        command.set_defaults(command=function)
+        return command
+
+    command = add(digest, "digest", "Print the digest of one manifest.")
+    command.add_argument("file", metavar="FILE", help="JSON or YAML; - is standard input")
+
+    command = add(validate, "validate", "Name each fault of documents: path, JSON pointer, found, expected.")
+    command.add_argument("files", metavar="FILE", nargs="+", help="JSON or YAML; - is standard input")
+
+    command = add(import_csv, "import", "Turn a CSV of Liger's benchmark suite into a catalog and a report.")
+    command.add_argument("csv", metavar="CSV")
+    command.add_argument("--out", metavar="DIR", required=True, help="where catalog.json and report.json go")
+
+    command = add(verify, "verify", "Recompute every digest and follow every reference of a catalog.")
+    command.add_argument("catalog", metavar="CATALOG")
+
+    command = add(merge, "merge", "Merge catalogs into one.")
+    command.add_argument("catalogs", metavar="CATALOG", nargs="+")
+    command.add_argument("--out", metavar="CATALOG", required=True)
+
+    command = add(show, "show", "List a catalog's runs, fastest first, with speed-ups over the baseline.")
+    command.add_argument("catalog", metavar="CATALOG")
+    command.add_argument("--kernel", help="this kernel")
+    command.add_argument("--workload", help="a part of the case's name, or the beginning of the workload's digest")
+    command.add_argument("--device", help="a part of the device's name")
+    command.add_argument("--provider", help="this provider")
+    command.add_argument("--mode", choices=tuple(MODES))
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
