@@ -82,7 +82,7 @@ rule documents:
         kernels=own_kernels,
     shell:
         "printf '%s\\n' {input.records}"
-        " | python scripts/documents.py --metrics results/metrics --kernels {params.kernels:q} --out results/documents"
+        " | python scripts/documents.py --metrics results/metrics --kernels={params.kernels:q} --out results/documents"
         " >{log} 2>&1"
 
 

@@ -460,7 +460,7 @@ def table(rows: list[dict]) -> str:
     texts = ("kernel", "mode", "provider", "case", "device", "protocol", "status")
     lines = [
         [_plain(row[name]) for name in texts]
-        + [_duration(row["median_ns"]), "" if row["speedup"] is None else f"{row['speedup']:.2f}x"]
+        + [_duration(row["median_ns"]), "" if row["speedup"] is None else _ratio(row["speedup"])]
         for row in rows
     ]
     align = ["left"] * len(texts) + ["right", "right"]
@@ -526,6 +526,11 @@ def _duration(ns: int | None) -> str:
         return f"{ns} ns"
     value, unit = (ns / 1e3, "µs") if ns < 1_000_000 else (ns / 1e6, "ms")
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
+
+
+def _ratio(ratio: float) -> str:
+    """As in 3.46x; what is far slower than its baseline keeps a digit: 0.0007x."""
+    return f"{ratio:.2f}x" if ratio >= 0.1 else f"{ratio:.1g}x"
 
 
 def _at(value, *path: str):

@@ -21,8 +21,8 @@ L2_FLUSH_BYTES = 256 * 2**20
 class Protocol:
     """How a pass is timed on one kind of device. Durations in nanoseconds.
 
-    Warm-up: at least `warmup_iterations` passes and `warmup_ns`. Sampling stops after `sampling_ns` or
-    `maximum_samples`, but not before `minimum_samples`.
+    Warm-up: at least `warmup_iterations` passes and `warmup_ns`. Then as many samples as fit into `sampling_ns`, but
+    at least `minimum_samples` and at most `maximum_samples`.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Protocol:
             "harness": {"name": "kernelcat"},
             "measurement": {
                 "timer": self.timer,
-                "synchronization": "after_each_batch" if self.device == "cuda" else "none",
+                "synchronization": "after_all_samples" if self.device == "cuda" else "none",
                 "compileIncluded": False,
                 "setupIncluded": False,
                 "warmupIterations": self.warmup_iterations,
@@ -73,7 +73,7 @@ PROTOCOLS = {
             clock_text="Eager call between two device events; 256 MiB cleared before each sample to empty the L2 cache; "
             "gradients start empty; samples for 1 s, at least 20 and at most 500.",
             warmup_iterations=3,
-            warmup_ns=25_000_000,
+            warmup_ns=200_000_000,
             sampling_ns=1_000_000_000,
             minimum_samples=20,
             maximum_samples=500,
@@ -85,7 +85,7 @@ PROTOCOLS = {
             clock_text="Call between two readings of the monotonic clock on the CPU; Triton kernels run in Triton's "
             "interpreter, so their times say nothing about a GPU; caches are not cleared; gradients start empty; "
             "samples for 0.2 s, at least 5 and at most 100.",
-            warmup_iterations=1,
+            warmup_iterations=2,
             warmup_ns=0,
             sampling_ns=200_000_000,
             minimum_samples=5,
@@ -137,25 +137,21 @@ def make_pass(call: Callable, inputs: dict, upstream: tuple, mode: str, pristine
 
 
 def sample(protocol: Protocol, timed: Pass) -> list[float]:
-    """Latency samples in milliseconds, in the order in which they were taken."""
+    """Latency samples in milliseconds, in the order in which they were taken. Their number follows from the fastest
+    pass of the warm-up."""
     take = _take_cuda if protocol.device == "cuda" else _take_cpu
-    warmed, start = 0, time.monotonic_ns()
-    while warmed < protocol.warmup_iterations or time.monotonic_ns() - start < protocol.warmup_ns:
+    durations: list[int] = []
+    while len(durations) < protocol.warmup_iterations or sum(durations) < protocol.warmup_ns:
+        start = time.monotonic_ns()
         take(timed, 1)
-        warmed += 1
-    samples: list[float] = []
+        durations.append(time.monotonic_ns() - start)
+    wanted = protocol.sampling_ns // max(1, min(durations))
     gc.collect()
     gc.disable()
     try:
-        start = time.monotonic_ns()
-        while len(samples) < protocol.minimum_samples or (
-            len(samples) < protocol.maximum_samples and time.monotonic_ns() - start < protocol.sampling_ns
-        ):
-            batch = min(protocol.minimum_samples, protocol.maximum_samples - len(samples))
-            samples += take(timed, batch)
+        return take(timed, min(max(wanted, protocol.minimum_samples), protocol.maximum_samples))
     finally:
         gc.enable()
-    return samples
 
 
 def peak_memory_bytes(timed: Pass) -> int:
@@ -171,8 +167,7 @@ def peak_memory_bytes(timed: Pass) -> int:
 
 
 def _take_cuda(timed: Pass, count: int) -> list[float]:
-    """The queue is filled for the whole batch before it is waited for, so that the host's part of a launch hides
-    behind the clearing of the cache."""
+    """The device is waited for once, after the last sample: while it is busy, the host runs ahead of it."""
     import torch
 
     flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
