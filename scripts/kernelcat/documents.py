@@ -140,8 +140,8 @@ def _implementation(kernel: Kernel, configuration: Configuration, record: dict) 
         "operation": {"specDigest": identity.digest(manifests.operation(kernel))},
         "support": {"hardwareArchitectures": [], "dtypes": []},
     }
+    module, _, symbol = (provider.symbol or "").partition(":")
     if library := provider.library:
-        module, _, symbol = provider.symbol.partition(":")
         version = record["versions"][library.package]
         spec |= {
             "projectRevision": {"repository": library.project["repository"], "version": version},
@@ -158,7 +158,7 @@ def _implementation(kernel: Kernel, configuration: Configuration, record: dict) 
             "callable": {
                 "language": provider.language,
                 "path": record["source"]["fileName"],
-                "symbol": configuration.provider,
+                "symbol": symbol or configuration.provider,
             },
             "source": record["source"],
             "licensing": {},

@@ -54,7 +54,7 @@ class Provider:
     be bound to them) and returns a callable without arguments that computes the outputs: a tensor, or a tuple in the
     order of the operation's outputs. Only that callable is timed.
     `symbol` is "module.path:Name" of what is measured; for code of the kernel file itself it may be left out.
-    `interface` says how the symbol is called where two providers share one.
+    `interface` says how the symbol is called: two providers of a kernel that share a symbol must differ in it.
     `library` is None for code that belongs to no published project. `devices` says where it applies.
     """
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from kernelcat import correctness, environment, identity, kernels, samples, timing
 from kernelcat.errors import KernelcatError
 from kernelcat.grid import Configuration
-from kernelcat.kernel import TORCH_NAMES, as_tuple
+from kernelcat.kernel import TORCH_NAMES, Provider, as_tuple
 from kernelcat.metrics import Row
 
 
@@ -100,7 +100,7 @@ def _child(values: dict, own_kernels: str | None, sender) -> None:
     path = kernels.files(own_kernels)[configuration.kernel]
     kernel = kernels.load(path)
     provider = kernel.providers[configuration.provider]
-    sender.send({} if provider.library else {"source": _source(path)})
+    sender.send({} if provider.library else {"source": _source(path, provider)})
     sender.send(
         {
             "configuration": values,
@@ -188,8 +188,11 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__
 
 
-def _source(path: Path) -> dict:
-    """What an ImplementationRevision says about the file that holds the code."""
-    data = path.read_bytes()
+def _source(path: Path, provider: Provider) -> dict:
+    """What an ImplementationRevision says about the file that holds the code: the helper that the provider's symbol
+    names, or else the kernel file at `path`."""
+    helper = path.with_name((provider.symbol or "").partition(":")[0] + ".py")
+    file = helper if helper.is_file() else path
+    data = file.read_bytes()
     digest = "sha256:" + hashlib.sha256(data).hexdigest()
-    return {"contentDigest": digest, "fileName": path.name, "sizeBytes": len(data)}
+    return {"contentDigest": digest, "fileName": file.name, "sizeBytes": len(data)}

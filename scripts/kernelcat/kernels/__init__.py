@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent
 def files(own: str | Path | None = None) -> dict[str, Path]:
     """The kernel files by kernel name: the project's and those of the folder `own`.
 
-    Files whose name begins with an underscore are helpers. Raises KernelcatError when `own` is no folder, a file's
+    Files whose name begins with an underscore are helpers that kernel files import. Raises KernelcatError when `own` is no folder, a file's
     name is no kernel name, or a name is taken.
     """
     found = {}
@@ -36,6 +36,8 @@ def files(own: str | Path | None = None) -> dict[str, Path]:
 def load(path: Path) -> Kernel:
     """The kernel that a file defines. Raises KernelcatError when it cannot be read or binds no KERNEL."""
     name = f"kernelcat.kernels.{path.stem}" if path.parent == FOLDER else f"kernelcat_own_kernels.{path.stem}"
+    if path.parent != FOLDER and str(path.parent.resolve()) not in sys.path:
+        sys.path.append(str(path.parent.resolve()))  # the user's kernel files import their helpers by name
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         module = importlib.util.module_from_spec(spec)
