@@ -1,0 +1,438 @@
+"""Kernels: what is published about them is matched digest for digest; what runs on a CPU agrees with the reference."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernelcat import kernels, manifests
+from kernelcat.errors import KernelcatError
+from kernelcat.identity import digest
+from kernelcat.kernel import Case, Dialect, Provider, Tensor, as_tuple, tensor, torch_compile
+from kernelcat.libraries import HUGGINGFACE, LIGER, TORCH
+
+PUBLISHED = Path(__file__).parents[2] / "shared" / "identity"
+
+OPERATIONS = {
+    "cross_entropy": "sha256:14cde8c616cb03e202c3c3d33e9df412d0212cef02777cf582c31fa9756a7e34",
+    "fused_linear_cross_entropy": "sha256:4713ab4d824fd7d623a38cc8bc476ff80d6f27afbd188ff065991d0f4f911c6c",
+    "layer_norm": "sha256:bc260cced62b2e2874a65a648a5a07ec250fe80ff7cf45f8452b2cd130a252a0",
+    "rms_norm": "sha256:8ba8d8c445e8bd111c485ff037391ce3ba744145e55c2b755cf1a312600e8260",
+    "rope": "sha256:e655a95629867bb20ea2d0e6b41bbde013db93f7fca6deb9a49b6ee8b4bc31a5",
+    "softmax": "sha256:48e06011fd0c87d0367834dfaff4fc8e12077a2f2815e0498c88a65b3ada70bf",
+    "swiglu": "sha256:9f5873818070a40a4362749c3c53fd90f23c826f537813527353899853f8496d",
+}
+
+EPS = {"eps": 1e-6}
+
+
+def loaded(name: str):
+    return kernels.load(kernels.files()[name])
+
+
+# ---- published identities
+
+
+@pytest.mark.parametrize(("name", "published"), OPERATIONS.items())
+def test_operations_have_their_published_digests(name, published):
+    assert digest(manifests.operation(loaded(name))) == published
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "dtype", "scalars", "published"),
+    [
+        (
+            "cross_entropy",
+            {"tokens": 16384, "vocab": 4096},
+            "fp32",
+            {},
+            "sha256:df069011a833333c75db108c9ab4f5218a0504fc94981ec3a1241be70443d1f1",
+        ),
+        (
+            "fused_linear_cross_entropy",
+            {"tokens": 4096, "hidden": 4096, "vocab": 128256},
+            "bf16",
+            {},
+            "sha256:b17fccb20c833fa74d74923d9506d48ea020a016a9072c3066449aead9eb97db",
+        ),
+        (
+            "layer_norm",
+            {"rows": 4096, "hidden": 1024},
+            "fp32",
+            EPS,
+            "sha256:739a08d860de11be4e38985f0058114e96192df54b708b9df0bb6041ff6294ba",
+        ),
+        (
+            "rms_norm",
+            {"rows": 2048, "hidden": 1024},
+            "bf16",
+            EPS,
+            "sha256:313c3bfc64a32404c5f78626361faa87ec35da0bc611f292b258bb43f929e4f1",
+        ),
+        (
+            "rms_norm",
+            {"hidden": 16384, "rows": 2048},
+            "bf16",
+            EPS,
+            "sha256:3d726cc1123efb456ad82edf39b87426ebb1b70cc0b642f68e92e526607abee6",
+        ),
+        (
+            "rope",
+            {"seq": 2048, "hidden": 512, "q_heads": 32, "kv_heads": 8},
+            "bf16",
+            {},
+            "sha256:1415fc0b1b53aa8f16a41dfe92a66a1584b2d0b9523b0058543ea3a8ac7b5314",
+        ),
+        (
+            "softmax",
+            {"rows": 2048, "hidden": 128},
+            "fp32",
+            {},
+            "sha256:a95cdf9fdf1be9a0a58acbe6d2e7381f4d43858343d1f6e08f6072b783823577",
+        ),
+        (
+            "swiglu",
+            {"seq": 1024, "batch": 4, "hidden": 4096, "intermediate": 11008},
+            "bf16",
+            {},
+            "sha256:e4af91285aeafe4dff8494ab87c910297747d96d6ddca95bfef288f160b4d03d",
+        ),
+    ],
+)
+def test_workloads_have_their_published_digests(name, axes, dtype, scalars, published):
+    assert digest(manifests.workload(loaded(name), Case(axes, dtype, scalars))) == published
+
+
+@pytest.mark.skipif(
+    not PUBLISHED.is_dir(), reason="the published identities are not beside the repository (../shared/identity)"
+)
+def test_every_published_workload_of_these_kernels_is_reproduced():
+    cases = json.loads((PUBLISHED / "sample-workloads.json").read_text())
+    found = {}
+    for published, entry in cases.items():
+        name, _, key = entry["case"].partition("/")
+        if name in OPERATIONS:
+            scalars = {scalar: said["value"] for scalar, said in entry["spec"].get("scalars", {}).items()}
+            case = Case(entry["spec"]["axes"], key.rpartition("-")[2], scalars)
+            found[published] = digest(manifests.workload(loaded(name), case))
+            assert case.key == key
+    assert len(found) == 9
+    assert [pair for pair in found.items() if pair[0] != pair[1]] == []
+
+
+def test_the_default_scalars_are_those_of_the_published_workloads():
+    assert {name: kernel.scalars for name, kernel in kernels.load_all().items() if kernel.scalars} == {
+        "layer_norm": EPS,
+        "rms_norm": EPS,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("cross_entropy", [{"B", "T"}]),
+        ("fused_linear_cross_entropy", [{"H", "V", "dtype", "mode"}]),
+        ("layer_norm", [{"M", "dtype", "eps"}]),
+        ("rms_norm", [{"M", "dtype", "eps"}]),
+        (
+            "rope",
+            [
+                {"dtype", "num_kv_heads", "num_q_heads", "seq_len"},
+                {"dtype", "hidden_size", "num_kv_heads", "num_q_heads"},
+            ],
+        ),
+        ("softmax", [{"M", "dtype"}]),
+        ("swiglu", [{"B", "dtype", "hidden_act", "hidden_size", "intermediate_size"}]),
+    ],
+)
+def test_dialects_have_the_keys_of_the_published_rows(name, keys):
+    assert [dialect.keys for dialect in loaded(name).dialects] == keys
+
+
+# ---- what runs on a CPU
+
+AGREEMENT = {  # the shape, the providers, the results
+    "cross_entropy": ({"tokens": 6, "vocab": 20}, ["liger", "torch"], ["loss", "gradient of logits"]),
+    "fused_linear_cross_entropy": (
+        {"tokens": 6, "hidden": 8, "vocab": 20},
+        ["liger", "liger-fp32-accum", "torch"],
+        ["loss", "gradient of x", "gradient of weight"],
+    ),
+    "layer_norm": (
+        {"rows": 5, "hidden": 24},
+        ["liger", "torch"],
+        ["y", "gradient of x", "gradient of weight", "gradient of bias"],
+    ),
+    "rms_norm": ({"rows": 5, "hidden": 24}, ["huggingface", "liger"], ["y", "gradient of x", "gradient of weight"]),
+    "rope": (
+        {"seq": 6, "hidden": 32, "q_heads": 4, "kv_heads": 2},
+        ["huggingface", "liger"],
+        ["q_out", "k_out", "gradient of q", "gradient of k"],
+    ),
+    "softmax": ({"rows": 5, "hidden": 24}, ["liger", "torch"], ["y", "gradient of x"]),
+    "swiglu": (
+        {"seq": 3, "batch": 2, "hidden": 32, "intermediate": 12},
+        ["huggingface", "liger"],
+        ["y", "gradient of x", "gradient of w_gate", "gradient of w_up", "gradient of w_down"],
+    ),
+}
+
+PROGRAM = """
+import json, sys
+from kernelcat import interpreter  # first, because it has to come before triton
+import torch
+from kernelcat import correctness, kernels
+from kernelcat.kernel import Case, as_tuple
+
+def results(kernel, case, compute, dtype):
+    inputs = {
+        name: torch.nn.Parameter(value.detach().to(dtype)) if value.is_floating_point() else value
+        for name, value in correctness.make_inputs(kernel, case, "cpu", seed=1).items()
+    }
+    outputs = as_tuple(compute(inputs))
+    found = {name: output.detach().clone() for name, output in zip(kernel.outputs, outputs, strict=True)}
+    torch.manual_seed(2)
+    torch.autograd.backward(outputs, [torch.randn(output.shape).to(output.dtype) for output in outputs])
+    return found | {f"gradient of {name}": value.grad for name, value in inputs.items() if value.requires_grad}
+
+def error(found, expected):
+    if found.shape != expected.shape or found.dtype != torch.float32:
+        return f"{found.dtype} {list(found.shape)}"
+    return float((found - expected).abs().max() / expected.abs().max())
+
+def errors(kernel, case, provider):
+    expected = results(kernel, case, lambda inputs: kernel.reference(**inputs, **case.scalars), torch.float64)
+    prepare = kernel.providers[provider].prepare
+    found = results(kernel, case, lambda inputs: prepare(**inputs, **case.scalars)(), torch.float32)
+    return {name: error(found[name], expected[name]) for name in found}
+
+found = {}
+for name, axes in json.loads(sys.argv[1]).items():
+    kernel = kernels.load(kernels.files()[name])
+    found[name] = {}
+    for provider in [key for key, value in kernel.providers.items() if "cpu" in value.devices]:
+        try:
+            found[name][provider] = errors(kernel, Case(axes, "fp32", kernel.scalars), provider)
+        except Exception as failure:
+            found[name][provider] = repr(failure)
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def cpu_errors() -> dict:
+    """By kernel and provider, each result's largest error relative to the largest value of the fp64 reference."""
+    shapes = json.dumps({name: axes for name, (axes, _, _) in AGREEMENT.items()})
+    environment = os.environ | {"PYTHONPATH": str(kernels.FOLDER.parents[1])}
+    done = subprocess.run([sys.executable, "-c", PROGRAM, shapes], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", AGREEMENT)
+def test_every_provider_of_the_cpu_agrees_with_the_reference(cpu_errors, name):
+    _, providers, results = AGREEMENT[name]
+    assert sorted(cpu_errors[name]) == providers
+    for provider, errors in cpu_errors[name].items():
+        assert isinstance(errors, dict), f"{provider}: {errors}"
+        assert list(errors) == results, provider
+        assert all(isinstance(error, float) and error < 1e-5 for error in errors.values()), (provider, errors)
+
+
+# ---- kernel files
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A folder for kernel files of one's own; what is imported from it is forgotten afterwards."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path
+    for name in [name for name in sys.modules if name.startswith("kernelcat_own_kernels.")]:
+        del sys.modules[name]
+
+
+KERNEL_FILE = """
+from kernelcat.kernel import Kernel, Provider, tensor
+
+KERNEL = Kernel(
+    title="Double",
+    slug="double",
+    family="double",
+    axes=("rows",),
+    inputs={"x": tensor("rows")},
+    outputs={"y": tensor("rows")},
+    reference=lambda x: 2 * x,
+    providers={"plain": Provider(lambda x: lambda: x + x)},
+)
+"""
+
+
+def test_the_files_of_the_project_are_the_kernels():
+    assert sorted(kernels.files()) == sorted(OPERATIONS)
+    assert kernels.files("") == kernels.files()
+
+
+def test_own_kernels_stand_beside_those_of_the_project(own):
+    (own / "double.py").write_text(KERNEL_FILE)
+    (own / "_helper.py").write_text("raise ValueError")
+    (own / "notes.txt").write_text("")
+    found = kernels.load_all(own)
+    assert found.keys() == {*OPERATIONS, "double"}
+    assert found["double"].title == "Double"
+
+
+def test_own_kernels_import_their_helpers_by_name(own):
+    (own / "_twice_title.py").write_text("TITLE = 'Twice'")
+    (own / "double.py").write_text("from _twice_title import TITLE\n" + KERNEL_FILE.replace('"Double"', "TITLE"))
+    assert kernels.load(own / "double.py").title == "Twice"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("My-Kernel.py", KERNEL_FILE, "{file}: expected a file name of a-z, 0-9 and _ that begins with a letter"),
+        ("2x.py", KERNEL_FILE, "{file}: expected a file name of a-z, 0-9 and _ that begins with a letter"),
+        ("softmax.py", KERNEL_FILE, "{file}: the kernel 'softmax' exists already in {project}/softmax.py"),
+        ("none.py", "", "{file}: expected KERNEL = Kernel(...), found NoneType"),
+        ("text.py", "KERNEL = 'rms_norm'", "{file}: expected KERNEL = Kernel(...), found str"),
+        ("raises.py", "raise ValueError('one\\ntwo')", "{file}: cannot be read: ValueError: one"),
+        ("silent.py", "raise ValueError", "{file}: cannot be read: ValueError: "),
+        ("lost.py", "import no_such_module", "{file}: cannot be read: ModuleNotFoundError: No module named"),
+        ("typo.py", "KERNEL = Kernel(", "{file}: cannot be read: SyntaxError: '(' was never closed"),
+        ("typo2.py", KERNEL_FILE.replace("slug", "slog"), "{file}: cannot be read: TypeError: "),
+        ("binary.py", "KERNEL = '\0'", "{file}: cannot be read: SyntaxError: "),
+    ],
+)
+def test_faults_of_a_kernel_file_are_one_line(own, file, text, message):
+    (own / file).write_text(text)
+    with pytest.raises(KernelcatError) as caught:
+        kernels.load_all(own)
+    assert str(caught.value).startswith(message.format(file=own / file, project=kernels.FOLDER))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["nowhere", "file"])
+def test_the_folder_of_own_kernels_must_be_one(tmp_path, name):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(KernelcatError) as caught:
+        kernels.files(tmp_path / name)
+    assert str(caught.value) == f"kernels: expected a folder with kernel files, found '{tmp_path / name}'"
+
+
+def test_a_file_that_failed_once_is_read_again(own):
+    (own / "again.py").write_text("raise ValueError")
+    with pytest.raises(KernelcatError):
+        kernels.load(own / "again.py")
+    (own / "again.py").write_text(KERNEL_FILE)
+    assert kernels.load(own / "again.py").slug == "double"
+
+
+# ---- what a kernel says
+
+
+def test_a_shape_as_text():
+    assert tensor("1 q_heads seq", "int64", below="vocab") == Tensor((1, "q_heads", "seq"), "int64", below="vocab")
+
+
+def test_derived_axes_are_computed():
+    rope = loaded("rope")
+    axes = {"seq": 5, "hidden": 64, "q_heads": 4, "kv_heads": 2}
+    assert rope.all_axes(axes) == {**axes, "head_dim": 16}
+    assert rope.shapes(rope.inputs, axes) == {"q": (1, 4, 5, 16), "k": (1, 2, 5, 16)}
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({"hidden": 2, "q_heads": 4}, r"q: expected dimensions of at least 1, found \[1, 4, 5, 0\]"),
+        ({"hidden": 64, "q_heads": 0}, "divisor"),
+    ],
+)
+def test_shapes_that_cannot_be_are_refused(axes, message):
+    rope = loaded("rope")
+    with pytest.raises(KernelcatError, match=message):
+        rope.shapes(rope.inputs, {"seq": 5, "kv_heads": 2, **axes})
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("logits", "bf16"), ("target", "int64")])
+def test_only_float_tensors_take_the_dtype_of_the_case(name, dtype):
+    assert loaded("cross_entropy").tensor_dtype(name, "bf16") == dtype
+
+
+@pytest.mark.parametrize(("outputs", "expected"), [(1, (1,)), ((1, 2), (1, 2)), ([1, 2], (1, 2))])
+def test_outputs_are_a_tuple(outputs, expected):
+    assert as_tuple(outputs) == expected
+
+
+@pytest.mark.parametrize(
+    ("provider", "packages"),
+    [
+        (Provider(print, LIGER), {"liger-kernel", "torch", "triton"}),
+        (Provider(print, HUGGINGFACE), {"torch", "transformers"}),
+        (Provider(print, TORCH), {"torch"}),
+        (torch_compile(print, "torch.nn:Softmax"), {"torch", "triton"}),
+        (Provider(print), {"torch"}),
+        (Provider(print, language="triton"), {"torch", "triton"}),
+    ],
+)
+def test_the_packages_that_a_provider_runs(provider, packages):
+    assert set(provider.packages) == packages
+
+
+def test_the_keys_of_a_dialect_are_all_but_x():
+    dialect = Dialect(
+        "T",
+        axes={"rows": "B * T", "hidden": "hidden_size // 2"},
+        dtype="dt",
+        scalars={"eps": "e"},
+        fixed={"act": 1},
+        ignored=("mode",),
+    )
+    assert dialect.keys == {"B", "hidden_size", "dt", "e", "act", "mode"}
+    assert Dialect("T", axes={"rows": "T"}, dtype=None).keys == set()
+
+
+# ---- manifests
+
+
+@pytest.mark.parametrize(
+    ("axes", "dtype", "name"),
+    [
+        ({"rows": 2048, "hidden": 16384}, "bf16", "liger-rms-norm-hidden16384-rows2048-bf16"),
+        ({"hidden": 1, "rows": 2}, "fp32", "liger-rms-norm-hidden1-rows2-fp32"),
+    ],
+)
+def test_the_name_of_a_workload(axes, dtype, name):
+    assert manifests.workload(loaded("rms_norm"), Case(axes, dtype, EPS))["metadata"] == {"name": name}
+
+
+def test_metadata_that_says_nothing_is_left_out():
+    made = manifests.manifest("SoftwareProject", "x", {"name": "X"}, title="", description=None, labels={"a": "b"})
+    assert made["metadata"] == {"name": "x", "labels": {"a": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "message"),
+    [
+        ("x", {}, "SoftwareProject x: /spec/name: "),
+        ("x", {"name": "X", "more": 1}, "SoftwareProject x: /spec/more: "),
+        ("X y", {"name": "X"}, "SoftwareProject X y: /metadata/name: "),
+    ],
+)
+def test_a_manifest_that_does_not_fit_its_schema_is_refused(name, spec, message):
+    with pytest.raises(KernelcatError) as caught:
+        manifests.manifest("SoftwareProject", name, spec)
+    assert str(caught.value).startswith(message)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_an_event_has_an_external_id_and_a_name():
+    event = manifests.Event(
+        "rms_norm", "full", "liger", "NVIDIA H100 80GB HBM3", "hidden1-rows2-bf16", "2026-12-01 12:44:41"
+    )
+    assert event.external_id == "rms_norm/full/liger/nvidia-h100-80gb-hbm3/hidden1-rows2-bf16/2026-12-01-12-44-41"
+    name = "kernelcat-rms-norm-full-liger-nvidia-h100-80gb-hbm3-hidden1-rows2-bf16-2026-12-01-12-44-41"
+    assert event.name("kernelcat") == name

@@ -1,0 +1,219 @@
+"""The pipeline, by running Snakemake itself on a tiny grid: what it makes, what it makes again, how it fails."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Workflow, copy_workflow
+
+from kernelcat import catalog, cli, files, metrics, schema
+
+SEED = ROOT / "tests/data/seed/rms_norm-backward-huggingface-a100.csv"
+SEED_RUN = "sha256:21df0b654e59f793c2f8d87b3f81249867881ad9ca5ae2325bc218aebafbab14"
+
+SUITE = """
+softmax:
+  providers: [liger, torch, torch_compile]
+  modes: [forward]
+  dtypes: [fp32]
+  axes: {rows: 2, hidden: 8}
+  cases:
+    - axes: {rows: 2, hidden: 16}
+cross_entropy:
+  providers: [torch]
+  modes: [full]
+  dtypes: [fp32]
+  axes: {tokens: 4, vocab: 16}
+"""
+SOFTMAX = [
+    f"softmax/forward/{provider}/hidden{hidden}-rows2-fp32" for provider in ("liger", "torch") for hidden in (16, 8)
+]
+EVERYTHING = ["cross_entropy/full/torch/tokens4-vocab16-fp32", *SOFTMAX]
+
+
+def set_up(workflow: Workflow, imports: str = "{}") -> None:
+    (workflow.folder / "config/suites/tiny.yaml").write_text(SUITE)
+    workflow.edit("config/config.yaml", "suite: smoke", "suite: tiny")
+    workflow.edit("config/config.yaml", "device: auto", "device: cpu")
+    workflow.edit("config/config.yaml", "imports: {}", f"imports: {imports}")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> tuple[Workflow, str]:
+    """The workflow after its first run, and what that printed."""
+    workflow = copy_workflow(tmp_path_factory.mktemp("workflow") / "copy")
+    set_up(workflow)
+    result = workflow.run("results/catalog.json")
+    assert result.returncode == 0, result.stdout
+    return workflow, result.stdout
+
+
+@pytest.fixture
+def again(finished, tmp_path) -> Workflow:
+    """A copy of the finished workflow that a test may change."""
+    return Workflow(Path(shutil.copytree(finished[0].folder, tmp_path / "again", copy_function=shutil.copy2)))
+
+
+def test_every_configuration_has_a_csv_a_record_and_a_valid_document(finished):
+    results = finished[0].folder / "results"
+    records = sorted((results / "metrics").rglob("*.json"))
+    assert len(records) == len(EVERYTHING)
+    for path in records:
+        record = json.loads(path.read_text())
+        [(_, row)] = metrics.read(path.with_suffix(".csv"))
+        assert (row.metric_name, row.metric_unit, row.kernel_name) == ("speed", "ms", record["configuration"]["kernel"])
+        document = results / "documents/runs" / path.relative_to(results / "metrics")
+        assert schema.faults(files.load(document)) == []
+
+
+def test_the_catalog_holds_every_run_and_verifies(finished, capsys):
+    path = finished[0].folder / "results/catalog.json"
+    found = catalog.read(path)
+    assert found["summary"]["runs"] == {"passed": len(EVERYTHING)}
+    assert cli.main(["verify", str(path)]) == 0
+    assert "every digest and reference holds" in capsys.readouterr().out
+
+
+def test_the_summary_counts_runs_and_what_was_left_out(finished):
+    assert "5 runs: 5 passed" in finished[1]
+    assert "left out 2 configurations of torch_compile, which does not run on cpu" in finished[1]
+
+
+def test_a_second_run_does_nothing(again):
+    before = {path: path.stat().st_mtime_ns for path in (again.folder / "results").rglob("*") if path.is_file()}
+    result = again.run("results/catalog.json")
+    assert "Nothing to be done" in result.stdout
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_a_changed_case_is_measured_alone(again):
+    again.edit("config/suites/tiny.yaml", "{tokens: 4, vocab: 16}", "{tokens: 4, vocab: 32}")
+    assert again.measured() == ["cross_entropy/full/torch/tokens4-vocab32-fp32"]
+
+
+def test_comments_and_reordering_measure_nothing(again):
+    again.edit(
+        "config/suites/tiny.yaml", "providers: [liger, torch, torch_compile]", "providers: [torch, liger]  # two"
+    )
+    again.edit("scripts/kernelcat/kernels/softmax.py", "def reference", "# why\n\n\ndef reference")
+    again.edit("scripts/kernelcat/timing.py", "import gc", "import gc  # for the loop")
+    assert again.measured() == []
+
+
+def test_an_edited_kernel_is_measured_alone(again):
+    again.edit("scripts/kernelcat/kernels/softmax.py", "exponentials", "powers")
+    assert again.measured() == SOFTMAX
+
+
+@pytest.mark.parametrize("module", ["timing", "correctness", "measure", "kernel"])
+def test_changed_measuring_code_measures_everything(again, module):
+    path = again.folder / f"scripts/kernelcat/{module}.py"
+    path.write_text(path.read_text() + "\nCHANGED = True\n")
+    assert again.measured() == EVERYTHING
+
+
+def test_another_version_of_a_package_measures_what_uses_it(again, tmp_path):
+    for package, expected in (("liger_kernel", SOFTMAX[:2]), ("transformers", [])):
+        folder = tmp_path / package / f"{package}-99.9.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 99.9\n")
+        assert again.measured(PYTHONPATH=str(folder.parent)) == expected
+
+
+def test_a_removed_configuration_leaves_the_catalog_and_its_files_stay(again):
+    again.edit("config/suites/tiny.yaml", "  cases:\n    - axes: {rows: 2, hidden: 16}\n", "")
+    assert again.measured() == []
+    before = sorted((again.folder / "results/metrics").rglob("*.json"))
+    assert again.run("results/catalog.json").returncode == 0
+    found = catalog.read(again.folder / "results/catalog.json")
+    assert found["summary"]["runs"] == {"passed": 3}
+    assert not any("hidden16" in manifest["metadata"]["name"] for manifest in found["objects"].values())
+    assert sorted((again.folder / "results/metrics").rglob("*.json")) == before
+
+
+def test_a_configuration_can_be_asked_to_run_again(again):
+    record = next((again.folder / "results/metrics/cpu/cross_entropy").rglob("*.json"))
+    assert again.measured("--forcerun", str(record.relative_to(again.folder))) == EVERYTHING[:1]
+
+
+def test_imported_runs_join_the_catalog(again):
+    shutil.copy(SEED, again.folder / "a100.csv")
+    again.edit("config/config.yaml", "imports: {}", "imports: {a100: a100.csv}")
+    assert again.run("results/catalog.json").returncode == 0
+    found = catalog.read(again.folder / "results/catalog.json")
+    assert SEED_RUN in found["objects"]
+    assert found["summary"]["runs"] == {"passed": len(EVERYTHING) + 1}
+    report = json.loads((again.folder / "results/imports/a100/report.json").read_text())
+    assert report == {"rows": 1, "imported": {"speed": 1}, "duplicates": 0, "skipped": {}, "entries": []}
+
+
+def test_an_import_that_cannot_be_read_fails_with_one_line(again):
+    (again.folder / "bad.csv").write_text("kernel_name,provider\n")
+    again.edit("config/config.yaml", "imports: {}", "imports: {bad: bad.csv}")
+    before = (again.folder / "results/catalog.json").read_bytes()
+    result = again.run("results/catalog.json")
+    assert result.returncode == 1
+    assert "kernelcat: bad.csv: header: expected the 15 columns" in result.stdout
+    assert "Traceback" not in result.stdout
+    assert (again.folder / "results/catalog.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["device=tpu"], 'config/config.yaml: device: expected one of auto, cuda, cpu, found "tpu"'),
+        (["suit=smoke"], "config/config.yaml: suit: expected"),
+        (["suite=none"], "config/config.yaml: suite: expected one of liger, llama_3_8b, smoke, tiny, found 'none'"),
+        (["suite=../tiny"], "config/config.yaml: suite: expected the name of a file in config/suites/"),
+        (["kernels=nowhere"], "kernels: expected a folder with kernel files, found 'nowhere'"),
+    ],
+)
+def test_a_bad_config_is_one_line_before_any_job(fresh, options, line):
+    set_up(fresh)
+    result = fresh.run("results/catalog.json", "--config", *options)
+    assert result.returncode == 1
+    [said] = [text for text in result.stdout.splitlines() if text.startswith("kernelcat: ")]
+    assert said.startswith(f"kernelcat: {line}")
+    assert "Traceback" not in result.stdout
+    assert not (fresh.folder / "results").exists()
+
+
+def test_the_kernels_of_the_readme_run(fresh):
+    blocks = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    kernel, helper = (text for language, text in blocks if language == "python")
+    _, suite = (text for language, text in blocks if language == "yaml")
+    own = fresh.folder / "my_kernels"
+    own.mkdir()
+    (own / "silu.py").write_text(kernel)
+    (own / "_silu_triton.py").write_text(helper)
+    suite = suite.replace("[forward]", "[forward, full]").replace("torch, plain, triton", "plain, triton")
+    (fresh.folder / "config/suites/silu.yaml").write_text(suite)
+    result = fresh.run("results/catalog.json", "--config", "suite=silu", "kernels=my_kernels", "device=cpu")
+    assert result.returncode == 0, result.stdout
+    assert "4 runs: 3 passed, 1 runtime_error" in result.stdout
+    assert "silu full triton hidden256-rows64-fp32: runtime_error: RuntimeError: element 0" in result.stdout
+    [failed] = (fresh.folder / "results/metrics/cpu/silu/full/triton").glob("*.csv")
+    assert metrics.read(failed) == []
+
+
+def test_the_slurm_profile_plans_gpu_jobs(fresh):
+    result = fresh.run("--workflow-profile", "profiles/slurm", "--dry-run", "results/catalog.json")
+    assert result.returncode == 0, result.stdout
+    assert "path=cuda/rms_norm/" in result.stdout
+    assert "gpu=1" in result.stdout
+
+
+@pytest.mark.parametrize("suite", ["smoke", "liger", "llama_3_8b"])
+def test_the_shipped_suites_expand(fresh, suite):
+    result = fresh.run("--dry-run", "results/catalog.json", "--config", f"suite={suite}", "device=cuda")
+    assert result.returncode == 0, result.stdout
+    assert re.search(r"^measure +[1-9]\d+$", result.stdout, re.MULTILINE)
+
+
+def test_every_config_key_is_explained():
+    described = json.loads((ROOT / "schemas/config.schema.json").read_text())["properties"]
+    table = re.findall(r"^\| `(\w+)` \|", (ROOT / "config/README.md").read_text(), re.MULTILINE)
+    assert [key for key in table if key in described] == list(described)
+    assert all(value["description"] for value in described.values())
