@@ -83,6 +83,7 @@ strange = st.fixed_dictionaries(
     }
 )
 documents = st.lists(st.sampled_from(POOL) | strange, max_size=8)
+documents |= documents.map(lambda found: found + IMPORTED)
 
 
 def whole(manifest: dict) -> tuple[str, bytes]:
@@ -103,6 +104,14 @@ def test_the_index_leads_from_the_operation_to_the_run():
     entry |= {"observedAt": "2024-09-03T15:39:46.000Z", "medianNs": 2569632}
     group = {"device": DEVICE, "protocol": PROTOCOL, "mode": "backward", "runs": [entry]}
     assert workload == (WORKLOAD, {"name": f"liger-rms-norm-{CASE}", "measured": [group]})
+
+
+def test_the_index_lists_the_fastest_first():
+    faster, slower = run("liger", ns=10**6), run("torch", ns=10**7)
+    index = build([FAILED, slower, *IMPORTED, faster])["index"]
+    [group] = index[OPERATION]["workloads"][WORKLOAD]["measured"]
+    expected = [identity.digest(faster), RUN, identity.digest(slower), ALIASED]
+    assert [entry["run"] for entry in group["runs"]] == expected
 
 
 def test_the_summary_counts():

@@ -1,5 +1,6 @@
 """The grid: a suite gives exactly its configurations, or one line of what is wrong; a job changes with what it runs."""
 
+import hashlib
 import json
 import os
 import re
@@ -28,8 +29,8 @@ ROPE = {**RMS_NORM, "axes": {"seq": 4, "hidden": 32, "q_heads": 4, "kv_heads": 2
 def expand(tmp_path):
     """Expands a suite (a dict, or the file's text) with changes to the config."""
 
-    def expanded(suite: dict | str, **changes):
-        text = suite if isinstance(suite, str) else json.dumps(suite)
+    def expanded(entries: dict | str, /, **changes):
+        text = entries if isinstance(entries, str) else json.dumps(entries)
         (tmp_path / "own.yaml").write_text(text)
         return grid.expand({**CONFIG, **changes}, "config.yaml", tmp_path)
 
@@ -148,7 +149,12 @@ def configuration(**changes) -> Configuration:
 
 def test_the_path_is_readable_and_stable():
     """It names the files of results: another digest at its end would orphan all that was ever measured."""
-    assert configuration().path == "cuda/rms_norm/full/liger/hidden16-rows2-bf16-2f6cf5d8e5c3"
+    text = (
+        '{"case":{"axes":{"hidden":16,"rows":2},"dtype":"bf16","scalars":{"eps":0.000001}},"device":"cuda",'
+        '"kernel":"rms_norm","mode":"full","protocol":"events","provider":"liger"}'
+    )
+    name = hashlib.sha256(text.encode()).hexdigest()[:12]
+    assert configuration().path == f"cuda/rms_norm/full/liger/hidden16-rows2-bf16-{name}"
 
 
 def test_the_path_does_not_depend_on_the_order_of_axes():
@@ -212,9 +218,9 @@ def test_auto_is_cuda_where_a_driver_finds_a_gpu(monkeypatch, expand, device, gp
 # ---- what is wrong is said in one line
 
 
-def refused(expand, suite, **changes) -> str:
+def refused(expand, entries: dict | str, changes: dict | None = None) -> str:
     with pytest.raises(KernelcatError) as caught:
-        expand(suite, **changes)
+        expand(entries, **(changes or {}))
     assert len(str(caught.value).splitlines()) == 1
     return str(caught.value)
 
@@ -245,7 +251,7 @@ def refused(expand, suite, **changes) -> str:
     ],
 )
 def test_faults_of_a_config(expand, changes, message):
-    assert refused(expand, {"rms_norm": RMS_NORM}, **changes).startswith(message)
+    assert refused(expand, {"rms_norm": RMS_NORM}, changes).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -383,8 +389,15 @@ def test_a_job_is_the_same_each_time(package):
 
 def test_a_job_says_its_configuration():
     for c in SMOKE:
-        job = json.loads(grid.job(c, "my_kernels" if False else None))
-        assert Configuration.from_json(job["configuration"]) == c
+        assert Configuration.from_json(json.loads(grid.job(c))["configuration"]) == c
+
+
+@pytest.mark.xfail(strict=True, reason="the job's text sorts the axes")
+def test_a_job_keeps_the_order_of_axes():
+    """The first one is the x of a CSV row, and what is measured is what the job's text says."""
+    for c in SMOKE:
+        again = Configuration.from_json(json.loads(grid.job(c))["configuration"])
+        assert list(again.case.axes) == list(c.case.axes)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,443 @@
+"""Importing: from a CSV come the documents that everybody else computes, and a reason for each row left out."""
+
+import csv
+import io
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from kernelcat import catalog, importing, metrics
+from kernelcat.errors import KernelcatError
+from kernelcat.identity import canonical_json, digest
+
+SEED = Path(__file__).parent / "data" / "seed" / "rms_norm-backward-huggingface-a100.csv"
+RUN_DIGEST = "sha256:21df0b654e59f793c2f8d87b3f81249867881ad9ca5ae2325bc218aebafbab14"
+SHARED = Path(__file__).parents[2] / "shared"
+EXTERNAL_ID = "rms_norm/backward/huggingface/nvidia-a100-sxm4-80gb/hidden16384-rows2048-bf16/2024-09-03-15-39-46"
+
+with SEED.open(newline="", encoding="utf-8") as _file:
+    ROW = next(csv.DictReader(_file))
+
+
+def text_of(*changes: dict) -> str:
+    """A CSV with the seed's row once for each of `changes`."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, metrics.COLUMNS)
+    writer.writeheader()
+    writer.writerows({**ROW, **change} for change in changes)
+    return text.getvalue()
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    """Imports a CSV given as bytes, as text, or as changes to the seed's row."""
+    path = tmp_path_factory.mktemp("import") / "rows.csv"
+
+    def run(*rows: dict | str | bytes) -> importing.Import:
+        data = rows[0] if rows and isinstance(rows[0], bytes | str) else text_of(*rows)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        return importing.import_csv(path)
+
+    return run
+
+
+def by_kind(result: importing.Import) -> dict[str, list[dict]]:
+    found: dict[str, list[dict]] = {}
+    for manifest in result.manifests:
+        found.setdefault(manifest["kind"], []).append(manifest)
+    return found
+
+
+def the_run(result: importing.Import) -> dict:
+    return by_kind(result)["BenchmarkRun"][0]
+
+
+def counts(result: importing.Import) -> tuple[int, int, int]:
+    report = result.report
+    skipped = sum(sum(keys.values()) for keys in report["skipped"].values())
+    assert report["rows"] == sum(report["imported"].values()) + report["duplicates"] + skipped
+    assert len(report["entries"]) == report["duplicates"] + skipped
+    return sum(report["imported"].values()), report["duplicates"], skipped
+
+
+# ---- the published documents
+
+
+@pytest.mark.parametrize(
+    ("part", "kind"),
+    [("run", "BenchmarkRun"), ("protocol", "BenchmarkProtocol"), ("environment", "ExecutionEnvironment")],
+)
+def test_the_seed_gives_its_published_documents(part, kind):
+    published = json.loads(SEED.with_suffix(".json").read_text(encoding="utf-8"))
+    found = by_kind(importing.import_csv(SEED))[kind]
+    assert [canonical_json(manifest) for manifest in found] == [canonical_json(published[part])]
+
+
+def test_the_seed_gives_its_published_digest():
+    assert digest(the_run(importing.import_csv(SEED))) == RUN_DIGEST
+
+
+def test_everything_that_a_run_cites_is_there_once(imported):
+    other = {"x_value": "8192", "y_value_50": "1.5"}
+    result = imported({}, other, {"kernel_provider": "liger"}, {**other, "kernel_operation_mode": "forward"})
+    assert Counter(manifest["kind"] for manifest in result.manifests) == {
+        "BenchmarkRun": 4,
+        "BenchmarkProtocol": 2,
+        "ExecutionEnvironment": 1,
+        "ImplementationRevision": 2,
+        "OperationSpec": 1,
+        "SoftwareProject": 2,
+        "WorkloadCase": 2,
+    }
+    assert catalog.verify(catalog.build(result.manifests)) == []
+
+
+@pytest.mark.skipif(
+    not SHARED.is_dir(), reason="Liger's published data and identities are not beside the repository (../shared)"
+)
+def test_liger_s_published_data_gives_the_published_identities():
+    csv_path = SHARED / "liger" / "all_benchmark_data.csv"
+    kernels = {
+        "cross_entropy",
+        "fused_linear_cross_entropy",
+        "layer_norm",
+        "rms_norm",
+        "rope",
+        "softmax",
+        "swiglu",
+    }
+    result = importing.import_csv(csv_path)
+    with csv_path.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["kernel_name"] in kernels]
+    wanted = sum(row["metric_name"] == "speed" for row in rows)
+    assert wanted == result.imported.total() == 230
+    assert result.rows == 2448
+    assert result.duplicates == 0
+    assert {*result.skipped} == {"unknown_kernel", "unsupported_metric"}
+    assert result.skipped["unsupported_metric"].total() == len(rows) - 230
+    counts(result)
+
+    runs = {run["spec"]["sourceNative"]["externalId"]: run for run in by_kind(result)["BenchmarkRun"]}
+    compared = 0
+    for line in (SHARED / "identity" / "sample-runs.jsonl").read_text().splitlines():
+        published = json.loads(line)
+        if published["externalId"].split("/")[0] in kernels:
+            run = runs[published["externalId"]]
+            found = {"runDigest": digest(run), **{key: run["spec"][key] for key in published if key in run["spec"]}}
+            assert found == {key: value for key, value in published.items() if key.endswith("Digest")}
+            compared += 1
+    assert compared == 9
+    assert catalog.verify(catalog.build(result.manifests)) == []
+
+
+# ---- rows that cannot be used
+
+
+def config(**changes) -> dict:
+    values = {"M": 2048, "dtype": "torch.bfloat16", "eps": 1e-6} | changes
+    values = {key: value for key, value in values.items() if value is not ...}
+    return {"extra_benchmark_config_str": json.dumps(values)}
+
+
+def raw_config(text: str) -> dict:
+    return {"extra_benchmark_config_str": text}
+
+
+BAD_ROWS = [
+    ({"kernel_name": "geglu2"}, "unknown_kernel", "geglu2", "geglu2"),
+    ({"kernel_name": ""}, "unknown_kernel", "", ""),
+    ({"metric_name": "memory", "metric_unit": "MB"}, "unsupported_metric", "memory", "memory"),
+    ({"metric_unit": "us"}, "unknown_unit", "us", "us"),
+    ({"kernel_operation_mode": "no-grad-forward"}, "unknown_mode", "no-grad-forward", "no-grad-forward"),
+    ({"kernel_provider": "cutile"}, "unknown_provider", "cutile", "cutile"),
+    ({"x_name": "T"}, "unknown_dialect", "rms_norm", "x_name T with the config keys M, dtype, eps"),
+    (config(bsz=1), "unknown_dialect", "rms_norm", "x_name H with the config keys M, bsz, dtype, eps"),
+    (config(eps=...), "unknown_dialect", "rms_norm", "x_name H with the config keys M, dtype"),
+    (raw_config("{}"), "unknown_dialect", "rms_norm", "x_name H with the config keys nothing"),
+    (raw_config('{"M": 2048'), "bad_config", "rms_norm", 'extra_benchmark_config_str {"M": 2048'),
+    (raw_config("null"), "bad_config", "rms_norm", "extra_benchmark_config_str null"),
+    (raw_config("[1]"), "bad_config", "rms_norm", "extra_benchmark_config_str [1]"),
+    (raw_config(""), "bad_config", "rms_norm", "extra_benchmark_config_str "),
+    (raw_config("[" * 50_000), "bad_config", "rms_norm", "extra_benchmark_config_str [[["),
+    (config(eps=float("nan")), "bad_config", "rms_norm", "extra_benchmark_config_str {"),
+    (config(dtype="torch.float64"), "unknown_dtype", "torch.float64", "dtype 'torch.float64'"),
+    (config(dtype=None), "unknown_dtype", "None", "dtype None"),
+    (config(dtype=["torch.float32"]), "unknown_dtype", "['torch.float32']", "dtype ['torch.float32']"),
+    (config(eps="1e-6"), "bad_scalar", "rms_norm", "eps '1e-6'"),
+    (config(eps=True), "bad_scalar", "rms_norm", "eps True"),
+    (config(eps=None), "bad_scalar", "rms_norm", "eps None"),
+    (raw_config('{"M": 1, "dtype": "torch.float32", "eps": 1e999}'), "bad_scalar", "rms_norm", "eps inf"),
+    (config(M=None), "bad_axis", "rms_norm", "rows: "),
+    (config(M="2048"), "bad_axis", "rms_norm", "rows: "),
+    (config(M=2048.5), "bad_axis", "rms_norm", "rows: "),
+    (config(M=True), "bad_axis", "rms_norm", "rows: "),
+    (config(M=0), "bad_axis", "rms_norm", "rows 0, expected at least 1"),
+    (config(M=-1), "bad_axis", "rms_norm", "rows -1, expected at least 1"),
+    (config(M=2**53), "bad_axis", "rms_norm", "rows: "),
+    ({"x_value": "llama_3_8b"}, "bad_x_value", "rms_norm", "x_value llama_3_8b"),
+    ({"x_value": "16384.5"}, "bad_x_value", "rms_norm", "x_value 16384.5"),
+    ({"x_value": "16_384"}, "bad_x_value", "rms_norm", "x_value 16_384"),
+    ({"x_value": "nan"}, "bad_x_value", "rms_norm", "x_value nan"),
+    ({"x_value": "inf"}, "bad_x_value", "rms_norm", "x_value inf"),
+    ({"x_value": ""}, "bad_x_value", "rms_norm", "x_value "),
+    ({"x_value": "0"}, "bad_axis", "rms_norm", "hidden 0, expected at least 1"),
+    ({"x_value": "1e300"}, "bad_axis", "rms_norm", "hidden: "),
+    ({"y_value_50": "nan"}, "bad_median", "rms_norm", "y_value_50 nan"),
+    ({"y_value_50": "0.0"}, "bad_median", "rms_norm", "y_value_50 0.0"),
+    ({"y_value_50": "-2.5"}, "bad_median", "rms_norm", "y_value_50 -2.5"),
+    ({"y_value_50": "1e300"}, "bad_median", "rms_norm", "y_value_50 1e300"),
+    ({"y_value_50": "inf"}, "bad_median", "rms_norm", "y_value_50 inf"),
+    ({"y_value_50": ""}, "bad_median", "rms_norm", "y_value_50 "),
+    ({"y_value_50": "2,5"}, "bad_median", "rms_norm", "y_value_50 2,5"),
+    ({"y_value_50": "٢.٥"}, "bad_median", "rms_norm", "y_value_50 ٢.٥"),
+    ({"timestamp": "2024-02-30 00:00:00"}, "bad_timestamp", "2024-02-30 00:00:00", "2024-02-30 00:00:00"),
+    ({"timestamp": "now"}, "bad_timestamp", "now", "now"),
+    ({"gpu_name": "NVIDIA H200"}, "unknown_gpu", "NVIDIA H200", "NVIDIA H200"),
+    ({"gpu_name": ""}, "unknown_gpu", "", ""),
+    ({"gpu_name": "A100\n80GB"}, "unknown_gpu", "A100 80GB", "A100 80GB"),
+]
+
+
+@pytest.mark.parametrize(("change", "reason", "key", "found"), BAD_ROWS, ids=range(len(BAD_ROWS)))
+def test_a_row_that_cannot_be_used_has_a_reason_and_stops_no_other(imported, change, reason, key, found):
+    result = imported({}, change, {"x_value": "512"})
+    assert counts(result) == (2, 0, 1)
+    assert result.report["skipped"] == {reason: {key: 1}}
+    (entry,) = result.report["entries"]
+    assert (entry["record"], entry["reason"]) == (3, reason)
+    assert entry["found"].startswith(found)
+    assert len(entry["found"]) <= 160
+    assert entry["found"].isprintable()
+
+
+@pytest.mark.xfail(raises=OverflowError, strict=True, reason="math.isfinite takes no integer of more than 1024 bits")
+def test_a_scalar_of_400_digits_stops_no_other_row(imported):
+    assert counts(imported({}, config(eps=10**400))) == (1, 0, 1)
+
+
+@pytest.mark.xfail(strict=True, reason="what a row cites is kept although the row is not")
+def test_a_row_that_cannot_be_used_leaves_nothing_behind(imported):
+    assert imported({"gpu_name": "NVIDIA H200"}).manifests == []
+
+
+def test_another_activation_than_the_published_one_is_another_function(imported):
+    swiglu = {
+        "kernel_name": "swiglu",
+        "x_name": "T",
+        "x_value": "1024",
+        "extra_benchmark_config_str": json.dumps(
+            {
+                "B": 4,
+                "hidden_size": 4096,
+                "dtype": "torch.bfloat16",
+                "intermediate_size": 11008,
+                "hidden_act": "silu",
+            }
+        ),
+    }
+    gelu = swiglu["extra_benchmark_config_str"].replace("silu", "gelu")
+    result = imported(swiglu, {**swiglu, "extra_benchmark_config_str": gelu})
+    assert counts(result) == (1, 0, 1)
+    assert result.report["skipped"] == {"unknown_config": {"swiglu": 1}}
+
+
+def test_losses_whose_scripts_say_no_dtype_are_fp32(imported):
+    row = {"kernel_name": "cross_entropy", "kernel_provider": "liger", "x_name": "V", "x_value": "4096"}
+    result = imported({**row, "extra_benchmark_config_str": '{"B": 8, "T": 2048}'})
+    assert the_run(result)["spec"]["workloadDigest"] == (
+        "sha256:df069011a833333c75db108c9ab4f5218a0504fc94981ec3a1241be70443d1f1"
+    )
+
+
+def test_records_that_are_no_rows_are_skipped_too(imported):
+    text = text_of({}, {"x_value": "512"})
+    header, first, second = text.splitlines(keepends=True)
+    result = imported(header + first + "a,b\r\n" + second + '"x"y,\r\n')
+    assert counts(result) == (2, 0, 2)
+    assert [(entry["record"], entry["reason"]) for entry in result.report["entries"]] == [
+        (3, "ragged_record"),
+        (5, "bad_quoting"),
+    ]
+
+
+@pytest.mark.parametrize("data", [b"", b"kernel_name,kernel_provider\r\n", b"\xff\xfe", b"a\0b"])
+def test_a_file_that_cannot_be_trusted_is_refused_in_one_line(imported, data):
+    with pytest.raises(KernelcatError) as caught:
+        imported(data)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+# ---- spread, duplicates, labels
+
+
+@pytest.mark.parametrize("column", ["y_value_20", "y_value_80"])
+@pytest.mark.parametrize("value", ["", "nan", "inf", "-inf", "none", "1_0"])
+def test_without_both_quantiles_a_run_has_no_spread(imported, column, value):
+    spec = the_run(imported({column: value}))["spec"]
+    assert "measurements" not in spec
+    assert spec["sourceNative"]["metrics"] == {"ms_50": 2.569632053375244}
+    assert spec["timing"]["latencyNs"] == {"median": 2569632}
+
+
+def test_half_a_nanosecond_is_rounded_up(imported):
+    assert the_run(imported({"y_value_50": "46.8328125"}))["spec"]["timing"]["latencyNs"] == {"median": 46832813}
+
+
+def test_of_duplicates_the_first_wins(imported):
+    label = {"x_label": "another label"}
+    result = imported({}, {"x_value": "512"}, {"y_value_50": "9.5"}, label, {"gpu_name": "NVIDIA A100 SXM4 80GB"})
+    assert counts(result) == (2, 3, 0)
+    assert digest(the_run(result)) == RUN_DIGEST
+    assert result.report["entries"] == [
+        {
+            "record": 4,
+            "reason": "duplicate",
+            "found": f"{EXTERNAL_ID} as in record 2, 2.569632053375244 there, 9.5 here",
+        },
+        {"record": 5, "reason": "duplicate", "found": f"{EXTERNAL_ID} as in record 2, the same value"},
+        {"record": 6, "reason": "duplicate", "found": f"{EXTERNAL_ID} as in record 2, the same value"},
+    ]
+
+
+def test_a_row_that_was_skipped_makes_no_duplicate(imported):
+    assert counts(imported({"y_value_50": "nan"}, {}, {})) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(("version", "labels"), [("0.5.10", {"liger_version": "0.5.10"}), ("", None)])
+def test_the_release_of_liger_is_a_label(imported, version, labels):
+    run = the_run(imported({"liger_version": version}))
+    assert run["metadata"].get("labels") == labels
+    assert digest(run) == RUN_DIGEST
+
+
+@pytest.mark.parametrize(
+    ("name", "hardware"),
+    [
+        ("NVIDIA H100 80GB HBM3", {"product": "NVIDIA H100", "architecture": "sm_90", "formFactor": "80GB HBM3"}),
+        ("NVIDIA GeForce RTX 3090", {"product": "NVIDIA GeForce RTX 3090", "architecture": "sm_86"}),
+        ("NVIDIA B200", {"product": "NVIDIA B200", "architecture": "sm_100"}),
+    ],
+)
+def test_a_gpu_is_product_and_form_factor(imported, name, hardware):
+    (environment,) = by_kind(imported({"gpu_name": name}))["ExecutionEnvironment"]
+    assert environment["spec"] == {"hardware": {"vendor": "nvidia", **hardware}, "software": {}}
+
+
+# ---- whatever a file holds
+
+cells = st.sampled_from(
+    [
+        "",
+        "0",
+        "-1",
+        "nan",
+        "1e999",
+        "2.5",
+        "512",
+        "null",
+        "{}",
+        "speed",
+        "ms",
+        "H",
+        "liger",
+        "rope",
+        "full",
+        "\x01",
+        "𝟙",
+    ]
+) | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
+json_values = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers())
+configs = st.fixed_dictionaries(
+    {"M": st.integers(1, 9) | json_values, "dtype": st.just("torch.float32") | json_values, "eps": json_values},
+    optional={"bsz": json_values},
+).map(json.dumps)
+mutations = st.dictionaries(st.sampled_from(metrics.COLUMNS), cells, max_size=3) | st.fixed_dictionaries(
+    {"extra_benchmark_config_str": configs}
+)
+
+
+@settings(deadline=None)
+@given(st.lists(mutations, max_size=6))
+@example([{}, {}, {"y_value_50": "nan"}, {"kernel_name": "x"}, {}])
+def test_every_row_is_imported_a_duplicate_or_skipped(imported, rows):
+    result = imported(text_of(*rows))
+    assert result.rows == len(rows)
+    number, _, _ = counts(result)
+    runs = by_kind(result).get("BenchmarkRun", [])
+    assert len({run["spec"]["sourceNative"]["externalId"] for run in runs}) == len(runs) == number
+    json.dumps(result.report, allow_nan=False).encode()
+    assert all(len(line.splitlines()) == 1 for line in result.summary())
+
+
+HEADER = ",".join(metrics.COLUMNS).encode()
+
+
+@settings(deadline=None)
+@given(
+    st.binary()
+    | st.binary().map(lambda data: HEADER + b"\r\n" + data)
+    | st.lists(st.tuples(st.integers(0, 400), st.binary(max_size=3)), max_size=4)
+)
+def test_any_bytes_are_read_or_refused_in_one_line(imported, found):
+    data = found
+    if isinstance(found, list):
+        data = SEED.read_bytes()
+        for place, piece in found:
+            data = data[:place] + piece + data[place + len(piece) :]
+    try:
+        result = imported(data)
+    except KernelcatError as error:
+        assert len(str(error).splitlines()) == 1
+    else:
+        counts(result)
+
+
+# ---- what is written
+
+
+def test_what_is_written_is_a_verified_catalog_and_the_report(imported, tmp_path):
+    result = imported({}, {}, {"kernel_provider": "liger"}, {"metric_name": "memory"}, {"kernel_name": "größer"})
+    importing.write(result, tmp_path / "new" / "folder")
+    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == ["catalog.json", "report.json"]
+    found = catalog.read(tmp_path / "new" / "folder" / "catalog.json")
+    assert catalog.verify(found) == []
+    assert RUN_DIGEST in found["objects"]
+    assert found["summary"]["runs"] == {"passed": 2}
+    report = (tmp_path / "new" / "folder" / "report.json").read_text(encoding="utf-8")
+    assert json.loads(report) == {
+        "rows": 5,
+        "imported": {"speed": 2},
+        "duplicates": 1,
+        "skipped": {"unknown_kernel": {"größer": 1}, "unsupported_metric": {"memory": 1}},
+        "entries": [
+            {"record": 3, "reason": "duplicate", "found": f"{EXTERNAL_ID} as in record 2, the same value"},
+            {"record": 5, "reason": "unsupported_metric", "found": "memory"},
+            {"record": 6, "reason": "unknown_kernel", "found": "größer"},
+        ],
+    }
+
+
+def test_a_file_without_rows_gives_an_empty_catalog(imported, tmp_path):
+    result = imported()
+    assert counts(result) == (0, 0, 0)
+    importing.write(result, tmp_path)
+    assert catalog.verify(catalog.read(tmp_path / "catalog.json")) == []
+
+
+def test_the_order_of_rows_does_not_change_the_catalog(imported):
+    rows = [{"x_value": "512"}, {"kernel_provider": "liger"}, {"gpu_name": "NVIDIA B200"}]
+    first, second = imported(*rows), imported(*reversed(rows))
+    assert catalog.render(catalog.build(first.manifests)) == catalog.render(catalog.build(second.manifests))
+
+
+def test_the_summary_counts_every_row(imported):
+    rows = [{}, {}, {"kernel_name": "a"}, {"kernel_name": "a"}, {"kernel_name": "b"}, {"metric_unit": ""}]
+    assert imported(*rows).summary() == [
+        "6 rows: 1 imported, 1 duplicates, 4 skipped",
+        "skipped, unknown_kernel: a (2), b (1)",
+        "skipped, unknown_unit: nothing (1)",
+    ]
