@@ -16,7 +16,7 @@ sys.path.insert(0, f"{workflow.basedir}/scripts")
 # Jobs call `python`: the one that runs Snakemake, whether or not its environment is activated.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
 
-from kernelcat import catalog, grid
+from kernelcat import catalog, grid, show
 from kernelcat.errors import KernelcatError
 
 try:
@@ -121,6 +121,6 @@ rule catalog:
 
 onsuccess:
     lines = (
-        catalog.summary_lines(catalog.read("results/catalog.json")) if Path("results/catalog.json").exists() else []
+        show.summary_lines(catalog.read("results/catalog.json")) if Path("results/catalog.json").exists() else []
     )
     print(*lines, *cells.left_out_lines(), sep="\n")

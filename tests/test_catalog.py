@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelcat import catalog, identity, importing, kernels, manifests
-from kernelcat.catalog import build, merge, read, render, runs, summary_lines, table, verify, write
+from kernelcat.catalog import build, merge, read, render, verify, write
 from kernelcat.errors import KernelcatError
+from kernelcat.show import runs, summary_lines, table
 
 SEED = Path(__file__).parent / "data" / "seed" / "rms_norm-backward-huggingface-a100.json"
 IMPORTED = importing.import_csv(SEED.with_suffix(".csv")).manifests
@@ -162,12 +163,12 @@ def test_nothing_that_goes_in_is_changed():
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
-        (None, "expected a manifest with apiVersion, kind, metadata and spec, found None"),
+        (None, "expected a manifest with apiVersion, kind, metadata and spec, found null"),
         ({"kind": "A"}, "expected a manifest with apiVersion, kind, metadata and spec, found kind"),
         ({**FAILED, "more": 1}, "found apiVersion, kind, metadata, spec, more"),
         ({**FAILED, "kind": 1}, "kind: expected text, found 1"),
         ({**FAILED, "spec": []}, "spec: expected an object, found"),
-        ({**FAILED, "metadata": "x"}, "metadata: expected an object, found x"),
+        ({**FAILED, "metadata": "x"}, 'metadata: expected an object, found "x"'),
         ({**FAILED, "spec": {"a": float("nan")}}, "expected a JSON document"),
         ({**FAILED, "spec": {"a": {1}}}, "expected a JSON document"),
         ({**FAILED, "spec": {"a": "\ud800"}}, "expected a JSON document"),
@@ -217,16 +218,16 @@ def test_a_written_catalog_is_read_back(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "expected JSON, found: "),
-        ("[" * 100_000, "expected JSON, found: "),
-        ('{"kind": "Catalog", "kind": "Catalog"}', "expected JSON, found: a key twice in one object"),
-        ('{"kind": NaN}', "expected JSON, found: the number NaN"),
-        (b'"\xff"', "expected JSON, found: "),
+        ("", "expected a JSON or YAML document, found an empty file"),
+        ("[" * 100_000, "expected a document of bounded depth"),
+        ('{"kind": "Catalog", "kind": "Catalog"}', 'expected each key once, found "kind" twice'),
+        ('{"kind": NaN}', "expected finite numbers, found NaN"),
+        (b'"\xff"', "line 1: expected UTF-8"),
         ("[1]", 'expected an object with kind "Catalog", found [1]'),
-        ('{"kind": "Other"}', 'expected an object with kind "Catalog", found Other'),
-        ('{"kind": "Catalog"}', "objects: expected an object, found None"),
+        ('{"kind": "Other"}', 'expected an object with kind "Catalog", found "Other"'),
+        ('{"kind": "Catalog"}', "objects: expected an object, found null"),
         ('{"kind": "Catalog", "objects": {"x": {}}}', "expected a manifest with apiVersion, kind, metadata and spec"),
-        (json.dumps({**GOOD, "aliases": {RUN: [1]}}), "BenchmarkRun None: metadata: expected an object, found 1"),
+        (json.dumps({**GOOD, "aliases": {RUN: [1]}}), "BenchmarkRun without a name: metadata: expected an object"),
     ],
     ids=range(10),
 )
@@ -272,15 +273,15 @@ def test_what_was_built_or_merged_is_faultless(tmp_path):
         (("objects", RUN, "spec"), {"a": float("nan")}, f"{RUN}: expected an object with this digest"),
         (("objects", RUN), None, f"{RUN}: expected an object with this digest"),
         (("objects", NONE), GOOD["objects"][PROTOCOL], f"{NONE}: expected an object with this digest"),
-        (("objects", "\x1b[31m"), FAILED, " [31m: expected an object with this digest"),
+        (("objects", "\x1b[31m"), FAILED, r"\u001b[31m: expected an object with this digest"),
         (("objects", OPERATION, "metadata", "name"), "other", f"index/{OPERATION}: expected what the objects give"),
         (("objects", ALIASED, "metadata", "title"), "z", f"aliases/{ALIASED}: expected other metadata"),
         (("objects", ALIASED, "metadata", "description"), "x", "summary/failures: expected what the objects give"),
-        (("objects", WORKLOAD), GONE, f"{RUN}: /spec/workloadDigest: expected the digest of a"),
-        (("objects", ENVIRONMENT), GONE, f"{RUN}: /spec/environmentDigest: expected the digest of a"),
-        (("objects", IMPLEMENTATION), GONE, f"{ALIASED}: /spec/implementationDigest: expected the digest of a"),
-        (("objects", OPERATION), GONE, f"{WORKLOAD}: /spec/operationSpecDigest: expected the digest of a"),
-        (("objects", OPERATION), GONE, f"{IMPLEMENTATION}: /spec/operation/specDigest: expected the digest of a"),
+        (("objects", WORKLOAD), GONE, f"{RUN}: /spec/workloadDigest: expected a digest of kind"),
+        (("objects", ENVIRONMENT), GONE, f"{RUN}: /spec/environmentDigest: expected a digest of kind"),
+        (("objects", IMPLEMENTATION), GONE, f"{ALIASED}: /spec/implementationDigest: expected a digest of kind"),
+        (("objects", OPERATION), GONE, f"{WORKLOAD}: /spec/operationSpecDigest: expected a digest of kind"),
+        (("objects", OPERATION), GONE, f"{IMPLEMENTATION}: /spec/operation/specDigest: expected a digest of kind"),
         (("aliases", NONE), METADATA, f"aliases/{NONE}: expected the digest of an object, found none here"),
         (("aliases", RUN), [], f"aliases/{RUN}: expected a list of metadata"),
         (("aliases", RUN), [{"name": "z", "more": 1}], f"aliases/{RUN}: /metadata/more: expected no such field"),
@@ -292,9 +293,9 @@ def test_what_was_built_or_merged_is_faultless(tmp_path):
         (("summary", "runs", "passed"), 2, "summary/runs: expected what the objects give"),
         (("summary", "devices"), GONE, "summary/devices: expected what the objects give, found nothing"),
         (("summary", "more"), 1, "summary/more: expected nothing"),
-        (("kind",), "Other", 'kind: expected "Catalog", found Other'),
+        (("kind",), "Other", 'kind: expected "Catalog", found "Other"'),
         (("more",), 1, "more: no such field in a catalog"),
-        *((((section,), GONE, f"{section}: expected an object, found None")) for section in ("objects", "aliases")),
+        *((((section,), GONE, f"{section}: expected an object, found null")) for section in ("objects", "aliases")),
         *((((section,), [], f"{section}: expected an object, found []")) for section in ("index", "summary")),
     ],
     ids=range(32),
@@ -308,8 +309,8 @@ def test_each_damage_is_named(path, value, line):
 @pytest.mark.parametrize(
     ("field", "cited", "fault"),
     [
-        ("workload", H100, "/spec/workloadDigest: expected the digest of a"),
-        ("environment", LAYER_NORM, "/spec/environmentDigest: expected the digest of a"),
+        ("workload", H100, "/spec/workloadDigest: expected a digest of kind"),
+        ("environment", LAYER_NORM, "/spec/environmentDigest: expected a digest of kind"),
         ("implementation", LAYER_NORM_BY_TORCH, "expected workload and implementation of one operation"),
     ],
     ids=range(3),
@@ -326,7 +327,6 @@ def test_any_json_can_be_verified(value):
     assert verify(value)
 
 
-@pytest.mark.xfail(strict=True, reason="RecursionError, ValueError")
 def test_any_value_can_be_verified():
     deep = []
     for _ in range(5000):
@@ -428,7 +428,7 @@ def test_a_filter_does_not_hide_the_baseline():
     "cases",
     [
         ["a2b", "a10a", "a10b", "b1"],
-        pytest.param(["a", "a2"], marks=pytest.mark.xfail(strict=True, reason="TypeError: text against digits")),
+        ["a", "a2"],
     ],
 )
 def test_cases_are_sorted_by_their_numbers(cases):
@@ -436,7 +436,6 @@ def test_cases_are_sorted_by_their_numbers(cases):
     assert [row["case"] for row in found] == cases
 
 
-@pytest.mark.xfail(strict=True, reason="OverflowError")
 def test_any_number_that_can_be_read_is_shown():
     median = ("objects", RUN, "spec", "timing", "latencyNs", "median")
     assert table(runs(changed(median, 10**400, build([*IMPORTED, run(ns=1)]))))

@@ -167,7 +167,7 @@ def test_an_import_that_cannot_be_read_fails_with_one_line(again):
         (["suit=smoke"], "config/config.yaml: suit: expected"),
         (["suite=none"], "config/config.yaml: suite: expected one of liger, llama_3_8b, smoke, tiny, found 'none'"),
         (["suite=../tiny"], "config/config.yaml: suite: expected the name of a file in config/suites/"),
-        (["kernels=nowhere"], "kernels: expected a folder with kernel files, found 'nowhere'"),
+        (["kernels=nowhere"], "config/config.yaml: kernels: expected a folder with kernel files, found 'nowhere'"),
     ],
 )
 def test_a_bad_config_is_one_line_before_any_job(fresh, options, line):

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from kernelcat import catalog, files, identity, importing, schema
+from kernelcat import catalog, files, identity, importing, schema, show
 from kernelcat.errors import KernelcatError
 from kernelcat.kernel import MODES
 
@@ -26,7 +26,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def digest(arguments: argparse.Namespace) -> int:
-    print(identity.digest(files.load(arguments.file)))
+    manifest = files.load(arguments.file)
+    try:
+        print(identity.digest(manifest))
+    except KernelcatError as error:
+        raise KernelcatError(f"{arguments.file}: {error}") from None
     return 0
 
 
@@ -69,14 +73,14 @@ def verify(arguments: argparse.Namespace) -> int:
 def merge(arguments: argparse.Namespace) -> int:
     merged = catalog.merge(map(catalog.read, arguments.catalogs))
     catalog.write(arguments.out, merged)
-    print(*catalog.summary_lines(merged)[:1], sep="\n")
+    print(*show.summary_lines(merged)[:1], sep="\n")
     return 0
 
 
-def show(arguments: argparse.Namespace) -> int:
+def show_runs(arguments: argparse.Namespace) -> int:
     names = ("kernel", "workload", "device", "provider", "mode")
     filters = {name: getattr(arguments, name) for name in names}
-    print(catalog.table(catalog.runs(catalog.read(arguments.catalog), **filters)))
+    print(show.table(show.runs(catalog.read(arguments.catalog), **filters)))
     return 0
 
 
@@ -106,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("catalogs", metavar="CATALOG", nargs="+")
     command.add_argument("--out", metavar="CATALOG", required=True)
 
-    command = add(show, "show", "List a catalog's runs, fastest first, with speed-ups over the baseline.")
+    command = add(show_runs, "show", "List a catalog's runs, fastest first, with speed-ups over the baseline.")
     command.add_argument("catalog", metavar="CATALOG")
     command.add_argument("--kernel", help="this kernel")
     command.add_argument("--workload", help="a part of the case's name, or the beginning of the workload's digest")

@@ -24,7 +24,9 @@ ELEMENT_TOLERANCE = {"fp32": 1e-3, "fp16": 6e-2, "bf16": 0.5}
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far a set of tensors is from the reference. Relative errors are relative to max(|reference|, mean|reference|).
+    """How far a set of tensors is from the reference.
+
+    Relative errors are relative to max(|reference|, mean|reference|).
 
     `status` is "passed" or one of the incorrect_… statuses of a BenchmarkRun; `reason` says what differs.
     """
@@ -105,7 +107,9 @@ def reference_results(kernel: Kernel, case: Case, device: str, seed: int, gradie
         outputs = as_tuple(kernel.reference(**inputs, **case.scalars))
     expected = kernel.shapes(kernel.outputs, case.axes)
     if [_shape(output) for output in outputs] != list(expected.values()):
-        raise ValueError(f"the reference gives shapes {[_shape(o) for o in outputs]}, expected {list(expected.values())}")
+        raise ValueError(
+            f"the reference gives shapes {[_shape(o) for o in outputs]}, expected {list(expected.values())}"
+        )
     results = dict(zip(kernel.outputs, outputs, strict=True))
     if gradients:
         torch.autograd.backward(outputs, make_upstream(outputs, case.dtype, seed))
@@ -160,9 +164,7 @@ def compare(results: dict, reference: dict, dtype: str) -> Comparison:
             reasons.append(f"{name}: mean error {mean_error:.3g} of the mean, at most {mean_tolerance:g} allowed")
         elif not bool(within.all()):
             bad = within.numel() - int(within.sum())
-            reasons.append(
-                f"{name}: {bad} of {within.numel()} elements differ by more than {element_tolerance:g}"
-            )
+            reasons.append(f"{name}: {bad} of {within.numel()} elements differ by more than {element_tolerance:g}")
     return Comparison(
         "incorrect_numerical" if reasons else "passed",
         "; ".join(reasons),

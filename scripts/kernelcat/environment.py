@@ -63,9 +63,7 @@ def describe(device: str) -> dict:
         "operatingSystem": _operating_system(),
         "kernel": platform.release(),
         "framework": {"name": "torch", "version": torch.__version__},
-        "libraries": {
-            name.replace("-", "_"): found for name in LIBRARIES if (found := version(name)) is not None
-        }
+        "libraries": {name.replace("-", "_"): found for name in LIBRARIES if (found := version(name)) is not None}
         | {"python": platform.python_version()},
     }
     variables = {name: os.environ[name] for name in VARIABLES if name in os.environ}

@@ -39,6 +39,12 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
+def one_line(text: str, width: int = WIDTH) -> str:
+    """`text` on one line, cut with "…" to at most `width` characters."""
+    text = printable(text)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
 def _pieces(value: object, room: list[int]):
     """JSON piece by piece until the room (a counter that the recursion shares) is used up."""
     if isinstance(value, dict | list):

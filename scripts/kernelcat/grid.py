@@ -1,7 +1,6 @@
 """From a suite to configurations: the grid of kernels, providers, modes, dtypes, axes and scalars."""
 
 import hashlib
-import io
 import itertools
 import json
 import tokenize
@@ -58,7 +57,7 @@ class Configuration:
 
     @cached_property
     def path(self) -> str:
-        """Where its files lie below results/metrics/, without a suffix: readable, and unique by the digest at its end."""
+        """Where its files lie below results/metrics/, without a suffix: readable, unique by the digest at its end."""
         name = hashlib.sha256(identity.canonical_json(self.as_json())).hexdigest()[:12]
         return f"{self.device}/{self.kernel}/{self.mode}/{self.provider}/{self.case.key[:150]}-{name}"
 
@@ -84,7 +83,7 @@ class Grid:
 
 
 def resolve_device(device: str) -> str:
-    """"cuda" or "cpu" for the config's "auto", "cuda" or "cpu": "auto" is "cuda" where an NVIDIA driver finds a GPU."""
+    """The device of a config: "cuda" or "cpu" as it says, for "auto" "cuda" where an NVIDIA driver finds a GPU."""
     if device != "auto":
         return device
     import pynvml
@@ -114,7 +113,10 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
         raise KernelcatError(f"{source}: suite: expected one of {found}, found {config['suite']!r}")
     suite = files.load(path)
     schema.check(suite, "suite", str(path))
-    available = kernels.files(config.get("kernels"))
+    try:
+        available = kernels.files(config.get("kernels"))
+    except KernelcatError as error:
+        raise KernelcatError(f"{source}: {error}") from error
     cells: dict[str, Configuration] = {}
     left_out: dict[str, Configuration] = {}
     for name, entry in suite.items():
@@ -182,8 +184,7 @@ def job(configuration: Configuration, own_kernels: str | None = None) -> str:
             "kernels": own_kernels,
             "code": hashlib.sha256("".join(_code_digest(file) for file in code).encode()).hexdigest(),
             "versions": {package: environment.version(package) for package in provider.packages},
-        },
-        sort_keys=True,
+        }
     )
 
 
@@ -191,6 +192,7 @@ def job(configuration: Configuration, own_kernels: str | None = None) -> str:
 def _code_digest(path: Path) -> str:
     """The digest of a file's tokens: comments and blank lines change nothing that is measured."""
     skipped = {tokenize.COMMENT, tokenize.NL}
-    tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
+    with tokenize.open(path) as file:
+        tokens = list(tokenize.generate_tokens(file.readline))
     text = "\n".join(f"{token.type} {token.string}" for token in tokens if token.type not in skipped)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -7,11 +7,11 @@ import json
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from kernelcat import catalog, environment, files, identity, kernels, manifests, metrics
 from kernelcat.errors import KernelcatError
+from kernelcat.fault import one_line
 from kernelcat.kernel import MODES, TORCH_NAMES, Case, Dialect, Kernel
 from kernelcat.libraries import CSV_PROVIDERS
 
@@ -36,24 +36,30 @@ class _Unusable(Exception):
 
     def __init__(self, reason: str, key: str, found: str):
         super().__init__(reason)
-        self.reason, self.key, self.found = reason, _short(key), _short(found)
+        self.reason, self.key, self.found = reason, one_line(key), one_line(found, 160)
 
 
 @dataclass
 class Import:
-    """What became of a file: manifests to be merged into a catalog, and the fate of each row.
+    """What became of a file: runs, what they cite (by digest), and the fate of each row.
 
     Always: rows = imported + duplicates + skipped.
     """
 
-    manifests: list[dict] = field(default_factory=list)
+    runs: list[dict] = field(default_factory=list)
+    cited: dict[str, dict] = field(default_factory=dict)
     rows: int = 0
     imported: Counter = field(default_factory=Counter)
     duplicates: int = 0
     skipped: dict[str, Counter] = field(default_factory=dict)
     entries: list[dict] = field(default_factory=list)
 
-    @cached_property
+    @property
+    def manifests(self) -> list[dict]:
+        """Everything that a catalog of the file holds."""
+        return [*self.runs, *self.cited.values()]
+
+    @property
     def report(self) -> dict:
         """The content of report.json."""
         return {
@@ -91,22 +97,22 @@ def import_csv(source: str | Path) -> Import:
         try:
             if isinstance(row, metrics.Problem):
                 raise _Unusable(row.reason, "", row.found)
-            event, run = builder.run(row)
+            event, run, cited = builder.run(row)
         except _Unusable as problem:
             result.skipped.setdefault(problem.reason, Counter())[problem.key] += 1
             result.entries.append({"record": number, "reason": problem.reason, "found": problem.found})
             continue
         if event.external_id in seen:
             first, value = seen[event.external_id]
-            same = "the same value" if value == row.y_value_50 else f"{value} there, {_short(row.y_value_50)} here"
+            same = "the same value" if value == row.y_value_50 else f"{value} there, {one_line(row.y_value_50)} here"
             found = f"{event.external_id} as in record {first}, {same}"
             result.duplicates += 1
             result.entries.append({"record": number, "reason": "duplicate", "found": found})
             continue
         seen[event.external_id] = number, row.y_value_50
         result.imported[row.metric_name] += 1
-        result.manifests.append(run)
-    result.manifests.extend(builder.cited)
+        result.runs.append(run)
+        result.cited.update(cited)
     return result
 
 
@@ -123,13 +129,10 @@ class _Builder:
 
     def __init__(self):
         self.kernels = kernels.load_all()
-        self._cited: dict[tuple, tuple[str, dict]] = {}
+        self._built: dict[tuple, tuple[str, dict]] = {}
 
-    @property
-    def cited(self) -> list[dict]:
-        return [manifest for _, manifest in self._cited.values()]
-
-    def run(self, row: metrics.Row) -> tuple[manifests.Event, dict]:
+    def run(self, row: metrics.Row) -> tuple[manifests.Event, dict, dict[str, dict]]:
+        """The event of a row, its run, and what that cites by digest. Raises _Unusable."""
         kernel = self.kernels.get(row.kernel_name)
         if kernel is None:
             raise _Unusable("unknown_kernel", row.kernel_name, row.kernel_name)
@@ -152,43 +155,43 @@ class _Builder:
             row.kernel_name, row.kernel_operation_mode, row.kernel_provider, row.gpu_name, case.key, row.timestamp
         )
         spec = {"timing": {"primaryStatistic": "median", "latencyNs": {"median": median_ns}}}
+        if spread:
+            spec["measurements"] = [manifests.latency(f"p{q}", ns) for q, (_, ns) in spread.items()]
+        cited = self._cited(row, kernel, case)
         try:
-            if spread:
-                spec["measurements"] = [
-                    manifests.latency(f"p{q}", identity.nanoseconds(ms)) for q, ms in spread.items()
-                ]
             run = manifests.run(
                 event,
                 kernel,
                 prefix="liger",
                 source=SOURCE,
-                cited=self._digests(row, kernel, case),
+                cited={kind: cited[kind][0] for kind in ("implementation", "workload", "protocol", "environment")},
                 observed_at=observed_at,
                 spec=spec,
-                metrics={"ms_50": median} | {f"ms_{q}": ms for q, ms in spread.items()},
+                metrics={"ms_50": median} | {f"ms_{q}": ms for q, (ms, _) in spread.items()},
                 labels={"liger_version": row.liger_version} if row.liger_version else None,
             )
         except KernelcatError as error:
             raise _Unusable("invalid_document", row.kernel_name, str(error)) from None
-        return event, run
+        return event, run, dict(cited.values())
 
-    def _digests(self, row: metrics.Row, kernel: Kernel, case: Case) -> dict[str, str]:
+    def _cited(self, row: metrics.Row, kernel: Kernel, case: Case) -> dict[str, tuple[str, dict]]:
+        """Digest and manifest of what the run of a row cites, by kind."""
         name, mode, provider = row.kernel_name, row.kernel_operation_mode, row.kernel_provider
         scalars = tuple(case.scalars.items())
-        self._once(("operation", name), manifests.operation, kernel)
-        self._once(("project", provider), manifests.project, CSV_PROVIDERS[provider])
         return {
             "implementation": self._once(("implementation", name, provider), implementation, name, kernel, provider),
             "workload": self._once(("workload", name, case.key, scalars), manifests.workload, kernel, case),
             "protocol": self._once(("protocol", mode), protocol, mode),
             "environment": self._once(("environment", row.gpu_name), host, row.gpu_name),
+            "operation": self._once(("operation", name), manifests.operation, kernel),
+            "project": self._once(("project", provider), manifests.project, CSV_PROVIDERS[provider]),
         }
 
-    def _once(self, key: tuple, build, *arguments) -> str:
-        if key not in self._cited:
+    def _once(self, key: tuple, build, *arguments) -> tuple[str, dict]:
+        if key not in self._built:
             manifest = build(*arguments)
-            self._cited[key] = identity.digest(manifest), manifest
-        return self._cited[key][0]
+            self._built[key] = identity.digest(manifest), manifest
+        return self._built[key]
 
 
 def implementation(name: str, kernel: Kernel, provider: str) -> dict:
@@ -228,7 +231,10 @@ def host(gpu_name: str) -> dict:
     hardware = {"vendor": "nvidia", "product": product, "architecture": environment.ARCHITECTURES[product]}
     if form_factor:
         hardware["formFactor"] = form_factor
-    name, title = identity.kebab(f"liger-bench-{gpu_name}"), f"Liger benchmark host · {gpu_name.removeprefix('NVIDIA ')}"
+    name, title = (
+        identity.kebab(f"liger-bench-{gpu_name}"),
+        f"Liger benchmark host · {gpu_name.removeprefix('NVIDIA ')}",
+    )
     return manifests.manifest("ExecutionEnvironment", name, {"hardware": hardware, "software": {}}, title=title)
 
 
@@ -289,7 +295,8 @@ def _scalars(row: metrics.Row, dialect: Dialect, config: dict) -> dict[str, floa
     scalars = {}
     for scalar, key in dialect.scalars.items():
         value = config[key]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not abs(value) <= identity.MAX_INTEGER:  # written so that a NaN is refused
             raise _Unusable("bad_scalar", row.kernel_name, f"{key} {value!r}")
         scalars[scalar] = value
     return scalars
@@ -306,10 +313,15 @@ def _latency(row: metrics.Row) -> tuple[float, int]:
     raise _Unusable("bad_median", row.kernel_name, f"y_value_50 {row.y_value_50}")
 
 
-def _spread(row: metrics.Row) -> dict[int, float]:
-    """The 20th and 80th percentile in ms, where both are numbers."""
+def _spread(row: metrics.Row) -> dict[int, tuple[float, int]]:
+    """The 20th and 80th percentile in ms and ns, where both are finite."""
     spread = {20: _number(row.y_value_20), 80: _number(row.y_value_80)}
-    return spread if all(math.isfinite(ms) for ms in spread.values()) else {}
+    if not all(map(math.isfinite, spread.values())):
+        return {}
+    for q, ms in spread.items():
+        if not 0 <= ms * 1e6 < identity.MAX_INTEGER:
+            raise _Unusable("bad_percentile", row.kernel_name, f"y_value_{q} {ms}")
+    return {q: (ms, identity.nanoseconds(ms)) for q, ms in spread.items()}
 
 
 def _number(text: str) -> float:
@@ -318,8 +330,3 @@ def _number(text: str) -> float:
         return float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
         return math.nan
-
-
-def _short(text: str) -> str:
-    text = "".join(letter if letter.isprintable() else " " for letter in text)
-    return text if len(text) <= 160 else text[:159] + "…"

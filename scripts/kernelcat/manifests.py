@@ -130,4 +130,3 @@ def run(
 def latency(statistic: str, ns: int, **more: object) -> dict:
     """One entry of a run's measurements."""
     return {"metric": "latency", "unit": "ns", "statistic": statistic, "value": ns, **more}
-

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kernelcat import correctness, environment, identity, kernels, samples, timing
 from kernelcat.errors import KernelcatError
+from kernelcat.fault import printable
 from kernelcat.grid import Configuration
 from kernelcat.kernel import TORCH_NAMES, Provider, as_tuple
 from kernelcat.metrics import Row
@@ -182,9 +183,11 @@ def _status(error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """The error in one line, without the folders of this machine."""
+    """The error in one line, without the folders of this machine and its user."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "", lines[0]) if lines else ""
+    text = printable(lines[0]) if lines else ""
+    text = re.sub(r"/(?:home|Users)/[^\s/'\",:;]+|/root\b", "~", text)
+    text = re.sub(r"(?<![\w.~])/(?:[^\s/'\"]+/)+", "", text)
     return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__
 
 

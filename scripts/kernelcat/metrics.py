@@ -19,6 +19,7 @@ from pathlib import Path
 
 from kernelcat import files
 from kernelcat.errors import KernelcatError
+from kernelcat.fault import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +139,12 @@ def read(source: str | Path | bytes, place: str | None = None) -> list[tuple[int
     bytes, with missing, unknown or repeated columns, or with a quote whose missing end swallows other lines.
     """
     if not isinstance(source, bytes):
-        place = place or str(source)
+        place = place or one_line(str(source))
         try:
             source = Path(source).read_bytes()
-        except OSError as error:
-            raise KernelcatError(f"{place}: expected a CSV file, found: {error.strerror or error}") from None
+        except (OSError, ValueError) as error:  # a NUL in the path is a ValueError
+            said = getattr(error, "strerror", None) or error
+            raise KernelcatError(f"{place}: expected a CSV file, found: {said}") from None
     place = place or "CSV"
     records = _records(_decode(source, place), place)
     header = next(records, None)
@@ -188,7 +190,7 @@ def _records(text: str, place: str) -> Iterator[list[str] | Problem]:
                     f"{place}: line {start}: expected a quote to be closed, found it open at line {reader.line_num}"
                 ) from None
             reason = "field_too_long" if "field larger" in str(error) else "bad_quoting"
-            yield Problem(reason, _short(text[position : lines.tell()].rstrip("\r\n")))
+            yield Problem(reason, one_line(text[position : lines.tell()].rstrip("\r\n"), 120))
             continue
         if len(record) > 1 or (record and record[0].strip()):
             yield record
@@ -213,14 +215,12 @@ def _row(record: list[str] | Problem, order: list[int]) -> Row | Problem:
     if isinstance(record, Problem):
         return record
     if len(record) != len(order):
-        return Problem("ragged_record", _short(f"{len(record)} fields: {','.join(record)}"))
+        return Problem("ragged_record", one_line(f"{len(record)} fields: {','.join(record)}", 120))
     return Row(*[record[index] for index in order])
 
 
 def _names(names: list[str]) -> str:
-    shown = ", ".join(name if name in COLUMNS else repr(_short(name, 40)) for name in names[:15])
+    shown = ", ".join(
+        name if name in COLUMNS else repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:15]
+    )
     return shown + (f" and {len(names) - 15} more" if len(names) > 15 else "")
-
-
-def _short(text: str, length: int = 120) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"

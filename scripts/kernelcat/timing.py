@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from kernelcat.kernel import as_tuple
 
-
 L2_FLUSH_BYTES = 256 * 2**20
 """What is cleared between samples, so that inputs come from memory: more than the L2 cache of any GPU."""
 
@@ -70,8 +69,8 @@ PROTOCOLS = {
             name="events",
             device="cuda",
             timer="cuda_events",
-            clock_text="Eager call between two device events; 256 MiB cleared before each sample to empty the L2 cache; "
-            "gradients start empty; samples for 1 s, at least 20 and at most 500.",
+            clock_text="Eager call between two device events; 256 MiB cleared before each sample to empty the L2 "
+            "cache; gradients start empty; samples for 1 s, at least 20 and at most 500.",
             warmup_iterations=3,
             warmup_ns=200_000_000,
             sampling_ns=1_000_000_000,

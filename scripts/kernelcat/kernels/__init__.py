@@ -14,8 +14,8 @@ FOLDER = Path(__file__).parent
 def files(own: str | Path | None = None) -> dict[str, Path]:
     """The kernel files by kernel name: the project's and those of the folder `own`.
 
-    Files whose name begins with an underscore are helpers that kernel files import. Raises KernelcatError when `own` is no folder, a file's
-    name is no kernel name, or a name is taken.
+    Files whose name begins with an underscore are helpers that kernel files import. Raises KernelcatError when `own` is
+    no folder, a file's name is no kernel name, or a name is taken.
     """
     found = {}
     folders = [FOLDER, *([Path(own)] if own else [])]
@@ -35,7 +35,7 @@ def files(own: str | Path | None = None) -> dict[str, Path]:
 
 def load(path: Path) -> Kernel:
     """The kernel that a file defines. Raises KernelcatError when it cannot be read or binds no KERNEL."""
-    name = f"kernelcat.kernels.{path.stem}" if path.parent == FOLDER else f"kernelcat_own_kernels.{path.stem}"
+    name = f"kernelcat.kernels.{path.stem}" if path.parent == FOLDER else f"own kernel {path.resolve()}"
     if path.parent != FOLDER and str(path.parent.resolve()) not in sys.path:
         sys.path.append(str(path.parent.resolve()))  # the user's kernel files import their helpers by name
     if name not in sys.modules:
@@ -44,7 +44,7 @@ def load(path: Path) -> Kernel:
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             del sys.modules[name]
             text = str(error).splitlines()[0] if str(error) else ""
             raise KernelcatError(f"{path}: cannot be read: {type(error).__name__}: {text}") from error

@@ -14,7 +14,12 @@ def _mlp(module_class, x, w_gate, w_up, w_down):
     from transformers.models.llama.configuration_llama import LlamaConfig
 
     with torch.device("meta"):
-        config = LlamaConfig(hidden_size=w_gate.shape[1], intermediate_size=w_gate.shape[0], hidden_act="silu")
+        config = LlamaConfig(
+            hidden_size=w_gate.shape[1],
+            intermediate_size=w_gate.shape[0],
+            num_attention_heads=1,  # of no use here, but it must divide the hidden size
+            hidden_act="silu",
+        )
         layer = module_class(config)
     layer.gate_proj.weight, layer.up_proj.weight, layer.down_proj.weight = w_gate, w_up, w_down
     return lambda: layer(x)
