@@ -247,7 +247,10 @@ def refused(expand, entries: dict | str, changes: dict | None = None) -> str:
         ({"protocol": {"cpu": "monotonic"}}, "config.yaml: protocol.cuda: expected text, found nothing"),
         ({"protocol": "monotonic"}, 'config.yaml: protocol: expected an object, found "monotonic"'),
         ({"imports": {"A b": "x.csv"}}, "config.yaml: imports.A b: expected a field name that is a name of a-z"),
-        ({"kernels": "no_such_folder"}, "config.yaml: kernels: expected a folder with kernel files, found 'no_such_folder'"),
+        (
+            {"kernels": "no_such_folder"},
+            "config.yaml: kernels: expected a folder with kernel files, found 'no_such_folder'",
+        ),
     ],
 )
 def test_faults_of_a_config(expand, changes, message):
