@@ -20,9 +20,9 @@ SHAPES = {
 }
 
 
-def measured(kernel: str, provider: str, mode: str, dtype: str) -> dict:
+def measured(kernel: str, provider: str, mode: str, dtype: str, protocol: str = "events") -> dict:
     case = Case(SHAPES[kernel], dtype, dict(kernels.load_all()[kernel].scalars))
-    return measure(Configuration(kernel, provider, mode, case, "events", "cuda"), None, seconds=300)
+    return measure(Configuration(kernel, provider, mode, case, protocol, "cuda"), None, seconds=300)
 
 
 @pytest.mark.parametrize("kernel", SHAPES)
@@ -35,13 +35,14 @@ def test_liger_agrees_with_the_reference_and_is_timed(kernel):
 
 
 @pytest.mark.parametrize("mode", ["forward", "backward", "full"])
-def test_medians_are_those_of_do_bench(mode):
+@pytest.mark.parametrize("protocol", ["events", "do_bench"])
+def test_medians_are_those_of_do_bench(protocol, mode):
     """Hugging Face's module, because it takes the device longer than it takes the host to launch it: of what is
     launched more slowly than it runs, do_bench gives another median each time."""
     import torch
     import triton
 
-    record = measured("rms_norm", "huggingface", mode, "bf16")
+    record = measured("rms_norm", "huggingface", mode, "bf16", protocol)
     ordered = sorted(record["samplesMs"])
     kernel = kernels.load_all()["rms_norm"]
     case = Case(SHAPES["rms_norm"], "bf16", dict(kernel.scalars))

@@ -242,7 +242,7 @@ def refused(expand, entries: dict | str, changes: dict | None = None) -> str:
         ),
         (
             {"device": "cuda", "protocol": {"cuda": "monotonic", "cpu": "monotonic"}},
-            "config.yaml: protocol.cuda: expected one of events, found 'monotonic'",
+            "config.yaml: protocol.cuda: expected one of do_bench, events, found 'monotonic'",
         ),
         ({"protocol": {"cpu": "monotonic"}}, "config.yaml: protocol.cuda: expected text, found nothing"),
         ({"protocol": "monotonic"}, 'config.yaml: protocol: expected an object, found "monotonic"'),

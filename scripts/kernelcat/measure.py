@@ -162,8 +162,8 @@ def _measure(configuration: Configuration, kernel, sender) -> None:
         for name, value in correctness.make_inputs(kernel, case, device, seed).items()
         if not torch.equal(value, inputs[name])
     }
-    timed = timing.make_pass(call, inputs, upstream, mode, pristine)
     protocol = timing.PROTOCOLS[configuration.protocol]
+    timed = timing.make_pass(call, inputs, upstream, mode, pristine, protocol.fresh)
     before = environment.state(device)
     samples = timing.sample(protocol, timed)
     sender.send({"samplesMs": samples, "state": {"before": before, "after": environment.state(device)}})
