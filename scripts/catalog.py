@@ -4,26 +4,21 @@ import argparse
 import sys
 
 from kernelcat import catalog, documents
-from kernelcat.errors import KernelcatError
+from kernelcat.errors import KernelcatError, exit_code
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", required=True, help="the folder that the documents lie in")
     parser.add_argument("--imports", nargs="*", default=[], help="catalogs to merge")
     parser.add_argument("--out", required=True)
     arguments = parser.parse_args()
-    try:
-        measured = catalog.build(documents.read(sys.stdin.read().split(), arguments.documents))
-        merged = catalog.merge([measured, *map(catalog.read, arguments.imports)])
-        if faults := catalog.verify(merged):
-            raise KernelcatError(f"{arguments.out}: {faults[0]}")
-        catalog.write(arguments.out, merged)
-    except KernelcatError as error:
-        print(f"kernelcat: {error}", file=sys.stderr)
-        return 1
-    return 0
+    measured = catalog.build(documents.read(sys.stdin.read().split(), arguments.documents))
+    merged = catalog.merge([measured, *map(catalog.read, arguments.imports)])
+    if faults := catalog.verify(merged):
+        raise KernelcatError(f"{arguments.out}: {faults[0]}")
+    catalog.write(arguments.out, merged)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

@@ -5,12 +5,12 @@ import json
 import sys
 
 from kernelcat import files, metrics
-from kernelcat.errors import KernelcatError
+from kernelcat.errors import exit_code
 from kernelcat.grid import Configuration
 from kernelcat.measure import measure, rows
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--job", required=True, help="the configuration as kernelcat.grid.job writes it")
     parser.add_argument("--minutes", type=float, required=True, help="how long the job may take")
@@ -19,17 +19,12 @@ def main() -> int:
     arguments = parser.parse_args()
     job = json.loads(arguments.job)
     configuration = Configuration.from_json(job["configuration"])
-    try:
-        # the job ends itself, with a result, before the cluster would end it without one
-        record = measure(configuration, job["kernels"], arguments.minutes * 60 - 30)
-    except KernelcatError as error:
-        print(f"kernelcat: {error}", file=sys.stderr)
-        return 1
+    # the job ends itself, with a result, before the cluster would end it without one
+    record = measure(configuration, job["kernels"], arguments.minutes * 60 - 30)
     print(f"{configuration.path}: {record['status']} {record['reason']}")
     metrics.write(arguments.csv, rows(record))
     files.write(arguments.record, (json.dumps(record, sort_keys=True, indent=1, allow_nan=False) + "\n").encode())
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

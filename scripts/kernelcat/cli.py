@@ -1,28 +1,18 @@
 """The `kernelcat` command: digest, validate, import, verify, merge and show."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 
 from kernelcat import catalog, files, identity, importing, schema, show
-from kernelcat.errors import KernelcatError
+from kernelcat.errors import KernelcatError, exit_code
 from kernelcat.kernel import MODES
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. Returns 0, 1 when the answer is no or an input cannot be used; argparse exits with 2."""
     arguments = _parser().parse_args(argv)
-    try:
-        return arguments.command(arguments)
-    except KernelcatError as error:
-        print(f"kernelcat: {error}", file=sys.stderr)
-    except BrokenPipeError:
-        # the reader, `head` perhaps, has seen enough; what Python flushes at its end must not fail again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        print(f"kernelcat: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
-    return 1
+    return exit_code(lambda: arguments.command(arguments))
 
 
 def digest(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,8 @@
-"""The one exception for what a user can mend."""
+"""The one exception for what a user can mend, and how commands and jobs end."""
+
+import os
+import sys
+from collections.abc import Callable
 
 
 class KernelcatError(Exception):
@@ -6,3 +10,18 @@ class KernelcatError(Exception):
 
     Command lines print the text and exit with code 1 or 2; nothing else of the exception is shown.
     """
+
+
+def exit_code(job: Callable[[], int | None]) -> int:
+    """Runs a command or job and returns its exit code: what it returns, or 1 after one line on stderr for a user's
+    mistake or a file that the system refuses."""
+    try:
+        return job() or 0
+    except KernelcatError as error:
+        print(f"kernelcat: {error}", file=sys.stderr)
+    except BrokenPipeError:
+        # the reader, `head` perhaps, has seen enough; what Python flushes at its end must not fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        print(f"kernelcat: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+    return 1
