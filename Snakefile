@@ -8,16 +8,21 @@ from snakemake.utils import min_version
 
 min_version("9.19")
 
-
-configfile: "config/config.yaml"
-
-
 sys.path.insert(0, f"{workflow.basedir}/scripts")
 # Jobs call `python`: the one that runs Snakemake, whether or not its environment is activated.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
 
-from kernelcat import catalog, grid, show
+from kernelcat import catalog, files, grid, show
 from kernelcat.errors import KernelcatError
+
+try:
+    files.load("config/config.yaml")  # strictly: of two equal keys Snakemake silently takes the last
+except KernelcatError as error:
+    sys.exit(f"kernelcat: {error}")
+
+
+configfile: "config/config.yaml"
+
 
 try:
     cells = grid.expand(config)
@@ -28,7 +33,7 @@ own_kernels = config.get("kernels", "")
 imports = config.get("imports", {})
 paths = list(cells.by_path)
 # A change to the code that makes documents makes them again; what is measured knows its code by itself (grid.job).
-code = sorted(map(str, [*Path("scripts").rglob("*.py"), *Path("schemas").glob("*.json")]))
+code = grid.code_digest([*Path("scripts").rglob("*.py"), *Path("schemas").glob("*.json")])
 
 
 localrules:
@@ -48,10 +53,11 @@ rule all:
         "results/catalog.json",
 
 
+# Outputs are marked update(), so that a job that fails or is killed leaves what was there.
 rule measure:
     output:
-        csv="results/metrics/{path}.csv",
-        record="results/metrics/{path}.json",
+        csv=update("results/metrics/{path}.csv"),
+        record=update("results/metrics/{path}.json"),
     log:
         "results/logs/measure/{path}.log",
     conda:
@@ -69,16 +75,16 @@ rule measure:
 
 rule documents:
     input:
-        code=code,
         records=expand("results/metrics/{path}.json", path=paths),
     output:
-        runs=expand("results/documents/runs/{path}.json", path=paths),
-        cited=directory("results/documents/cited"),
+        runs=update(expand("results/documents/runs/{path}.json", path=paths)),
+        cited=update(directory("results/documents/cited")),
     log:
         "results/logs/documents.log",
     conda:
         "envs/kernelcat.yaml"
     params:
+        code=code,
         kernels=own_kernels,
     shell:
         "printf '%s\\n' {input.records}"
@@ -88,31 +94,33 @@ rule documents:
 
 rule import_csv:
     input:
-        code=code,
         csv=lambda wildcards: imports[wildcards.name],
     output:
-        catalog="results/imports/{name}/catalog.json",
-        report="results/imports/{name}/report.json",
+        catalog=update("results/imports/{name}/catalog.json"),
+        report=update("results/imports/{name}/report.json"),
     log:
         "results/logs/import/{name}.log",
     conda:
         "envs/kernelcat.yaml"
+    params:
+        code=code,
     shell:
         "python scripts/import_csv.py {input.csv:q} --out results/imports/{wildcards.name} >{log} 2>&1"
 
 
 rule catalog:
     input:
-        code=code,
         cited="results/documents/cited",
         runs=expand("results/documents/runs/{path}.json", path=paths),
         imports=expand("results/imports/{name}/catalog.json", name=sorted(imports)),
     output:
-        "results/catalog.json",
+        update("results/catalog.json"),
     log:
         "results/logs/catalog.log",
     conda:
         "envs/kernelcat.yaml"
+    params:
+        code=code,
     shell:
         "printf '%s\\n' {input.runs}"
         " | python scripts/catalog.py --documents results/documents --imports {input.imports} --out {output}"

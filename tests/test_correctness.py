@@ -7,6 +7,7 @@ import sys
 import time
 
 import numpy
+import psutil
 import pytest
 import torch
 from hypothesis import given, settings
@@ -59,7 +60,7 @@ def test_results_may_be_wider_than_the_case_and_never_narrower(case, result, sta
 
 def test_fp64_is_no_dtype_of_a_result():
     found = compared(torch.ones(4, dtype=torch.float64), torch.ones(4), "fp32")
-    assert (found.status, found.reason) == ("incorrect_dtype", "y: expected fp32, found torch.float64")
+    assert (found.status, found.reason) == ("incorrect_dtype", "y: expected torch.float32, found torch.float64")
 
 
 @pytest.mark.parametrize("shape", [(16, 8), (8, 16, 1), (128,), (8, 1), ()])
@@ -223,7 +224,7 @@ def test_the_reference_is_more_precise_than_the_case(dtype, precise):
         (lambda x: (x, x), "the reference gives shapes"),
         (lambda x: x / 0, "the reference's y is not finite"),
         (lambda x: (x * 0).sqrt() + x, "the reference's gradient of x is not finite"),
-        (lambda x: torch.ones(2, 3, requires_grad=True) * 2, "the reference's gradient of x is not finite"),
+        (lambda x: torch.ones(2, 3, requires_grad=True) * 2, "gradient of x does not exist: no output depends on it"),
     ],
 )
 def test_a_reference_that_cannot_be_right_is_refused(compute, message):
@@ -434,6 +435,7 @@ def test_protocols_say_what_they_do(found):
 
 KERNEL_FILE = """
 import os
+import subprocess
 import time
 
 from kernelcat.kernel import Kernel, Provider, tensor
@@ -452,7 +454,18 @@ def exhausted(x):
 
 
 def endless(x):
+    subprocess.Popen(["sleep", "601.5"])
     time.sleep(600)
+
+
+def silent(x):
+    os.closerange(3, 100)
+    time.sleep(600)
+
+
+def kept(x):
+    y = x + x
+    return lambda: y
 
 
 def provider(compute):
@@ -479,6 +492,10 @@ KERNEL = Kernel(
         "killed": provider(killed),
         "exhausted": provider(exhausted),
         "endless": provider(endless),
+        "silent": provider(silent),
+        "kept": Provider(kept),
+        "generous": provider(lambda x: (x + x, x)),
+        "empty": provider(lambda x: None),
     },
 )
 """
@@ -546,6 +563,9 @@ def test_what_passed_is_a_row_of_the_csv(passed):
         ("broken", "runtime_error", "RuntimeError: cannot open 'double.py'"),
         ("killed", "runtime_error", "the measuring process was ended by signal 9"),
         ("exhausted", "resource_exceeded", "MemoryError: no memory left"),
+        ("kept", "incorrect_numerical", "y: mean error "),
+        ("generous", "incorrect_shape", "expected 1 tensor (y), found a tensor, a tensor"),
+        ("empty", "incorrect_shape", "expected 1 tensor (y), found NoneType"),
     ],
 )
 def test_whatever_a_provider_does_is_a_result(folder, provider, status, reason):
@@ -559,10 +579,12 @@ def test_whatever_a_provider_does_is_a_result(folder, provider, status, reason):
     assert measure.rows(record) == []
 
 
-def test_a_provider_that_never_returns_is_ended(folder, passed):
+@pytest.mark.parametrize("provider", ["endless", "silent"])
+def test_a_provider_that_never_returns_is_ended(folder, passed, provider):
     seconds = round(2 * passed["seconds"] + 3)
     start = time.monotonic()
-    record = measured(folder, "endless", seconds=seconds)
+    record = measured(folder, provider, seconds=seconds)
+    assert not any(process.info["cmdline"] == ["sleep", "601.5"] for process in psutil.process_iter(["cmdline"]))
     assert (record["status"], record["reason"]) == ("timeout", f"took longer than {seconds} s")
     assert seconds <= time.monotonic() - start < seconds + 20
     assert record["observedAt"].endswith("Z")
@@ -595,6 +617,18 @@ def test_a_reason_is_one_line_without_folders(text, line):
     assert measure._first_line(ValueError(text)) == line
 
 
-@pytest.mark.parametrize("text", ["no folder '/home/alice'", "gcc -I/home/alice/include x.c", "in /home/alice"])
-def test_a_reason_names_no_user(text):
-    assert "alice" not in measure._first_line(ValueError(text))
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no folder '/home/alice'", "no folder '…'"),
+        ("gcc -I/home/alice/include x.c", "gcc -I… x.c"),
+        ("in /home/alice", "in …"),
+        ("/scratch/alice/run/kernel.py, line 3", "kernel.py, line 3"),
+        ('cannot open "/data/alice and bob/x.cu"', 'cannot open "x.cu"'),
+        ("~alice/x", "…"),
+        ("expected forward/backward, found 1/2", "expected forward/backward, found 1/2"),
+        ("\x1b[31mred", "\\u001b[31mred"),
+    ],
+)
+def test_a_reason_names_no_folder_and_no_user(text, said):
+    assert measure._first_line(ValueError(text)) == f"ValueError: {said}"

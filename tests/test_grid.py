@@ -369,7 +369,8 @@ SMOKE = grid.expand(CONFIG | {"suite": "smoke"}, suites=ROOT / "config" / "suite
 
 def jobs() -> dict[tuple, str]:
     """The jobs of the smoke suite as a new process would compute them."""
-    grid._code_digest.cache_clear()
+    grid._measuring_code.cache_clear()
+    grid._file_digest.cache_clear()
     return {(c.kernel, c.provider, c.mode): grid.job(c) for c in SMOKE}
 
 
@@ -488,7 +489,8 @@ def test_jobs_of_own_kernels_depend_on_their_folder(tmp_path, monkeypatch):
     cell = configuration(kernel="grid_test_job", device="cpu", protocol="monotonic")
 
     def job():
-        grid._code_digest.cache_clear()
+        grid._measuring_code.cache_clear()
+        grid._file_digest.cache_clear()
         return grid.job(cell, str(tmp_path))
 
     found = [job()]

@@ -3,8 +3,12 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import ROOT, Workflow, copy_workflow
 
@@ -27,6 +31,32 @@ cross_entropy:
   dtypes: [fp32]
   axes: {tokens: 4, vocab: 16}
 """
+TWICE = """
+twice:
+  providers: [plain]
+  modes: [forward]
+  dtypes: [fp32]
+  axes: {rows: 2}
+"""
+KERNEL = """
+from kernelcat.kernel import Kernel, Provider, tensor
+
+KERNEL = Kernel(
+    title="Twice",
+    slug="twice",
+    family="twice",
+    axes=("rows",),
+    inputs={"x": tensor("rows")},
+    outputs={"y": tensor("rows")},
+    reference=lambda x: x + x,
+    providers={"plain": Provider(lambda x: lambda: x + x)},
+)
+"""
+BAD_KERNELS = {
+    "bad_names": ("providers={", 'providers={"../x": Provider(None), '),
+    "bad_shapes": ('"y": tensor("rows")', '"y": tensor("lines")'),
+    "bad_helper": ("Twice", "Two"),
+}
 SOFTMAX = [
     f"softmax/forward/{provider}/hidden{hidden}-rows2-fp32" for provider in ("liger", "torch") for hidden in (16, 8)
 ]
@@ -138,6 +168,50 @@ def test_a_configuration_can_be_asked_to_run_again(again):
     assert again.measured("--forcerun", str(record.relative_to(again.folder))) == EVERYTHING[:1]
 
 
+def test_a_folder_of_own_kernels_measures_nothing_again(again):
+    (again.folder / "own").mkdir()
+    for spelling in ("own", "./own/"):
+        assert again.measured("--config", f"kernels={spelling}") == []
+
+
+def test_a_failing_job_leaves_the_last_catalog(again):
+    document = next((again.folder / "results/documents/runs").rglob("*.json"))
+    document.write_text(document.read_text().replace('"passed"', '"timeout"'))
+    before = (again.folder / "results/catalog.json").read_bytes()
+    result = again.run("results/catalog.json")
+    assert result.returncode == 1
+    assert "kernelcat: results/catalog.json: sha256:" in result.stdout
+    assert (again.folder / "results/catalog.json").read_bytes() == before
+
+
+def test_a_killed_job_leaves_its_files_and_is_done_again(again):
+    record = next((again.folder / "results/metrics/cpu/cross_entropy").rglob("*.json"))
+    before = record.read_bytes()
+    arguments = ["results/catalog.json", "--forcerun", str(record.relative_to(again.folder))]
+    killed = subprocess.Popen(
+        [sys.executable, "-m", "snakemake", "--cores", "1", *arguments],
+        cwd=again.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while not (jobs := [child for child in children(killed) if "scripts/measure.py" in child.cmdline()]):
+        time.sleep(0.05)
+    killed.kill()
+    killed.wait()
+    psutil.wait_procs(jobs, timeout=60)
+    assert json.loads(record.read_bytes())["status"] == json.loads(before)["status"] == "passed"
+    assert again.run("--unlock").returncode == 0
+    assert again.measured() == EVERYTHING[:1]
+
+
+def children(process: subprocess.Popen) -> list[psutil.Process]:
+    """What the process has started, as far as it still lives."""
+    try:
+        return [child for child in psutil.Process(process.pid).children(recursive=True) if child.is_running()]
+    except psutil.NoSuchProcess:
+        return []
+
+
 def test_imported_runs_join_the_catalog(again):
     shutil.copy(SEED, again.folder / "a100.csv")
     again.edit("config/config.yaml", "imports: {}", "imports: {a100: a100.csv}")
@@ -167,11 +241,19 @@ def test_an_import_that_cannot_be_read_fails_with_one_line(again):
         (["suit=smoke"], "config/config.yaml: suit: expected"),
         (["suite=none"], "config/config.yaml: suite: expected one of liger, llama_3_8b, smoke, tiny, found 'none'"),
         (["suite=../tiny"], "config/config.yaml: suite: expected the name of a file in config/suites/"),
+        (["kernels=bad_names"], "bad_names/twice.py: providers: expected names of letters, digits and . _ -"),
+        (["kernels=bad_shapes"], "bad_shapes/twice.py: OperationSpec"),
+        (["kernels=bad_helper"], "bad_helper/_help.py: cannot be read: "),
         (["kernels=nowhere"], "config/config.yaml: kernels: expected a folder with kernel files, found 'nowhere'"),
     ],
 )
 def test_a_bad_config_is_one_line_before_any_job(fresh, options, line):
     set_up(fresh)
+    for folder, (old, new) in BAD_KERNELS.items():
+        (fresh.folder / folder).mkdir()
+        (fresh.folder / folder / "twice.py").write_text(KERNEL.replace(old, new))
+    (fresh.folder / "bad_helper/_help.py").write_text("def (:\n")
+    (fresh.folder / "config/suites/tiny.yaml").write_text(SUITE + TWICE)
     result = fresh.run("results/catalog.json", "--config", *options)
     assert result.returncode == 1
     [said] = [text for text in result.stdout.splitlines() if text.startswith("kernelcat: ")]

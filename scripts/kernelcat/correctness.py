@@ -14,7 +14,7 @@ An error below the dtype's smallest positive number does not count: no result in
 
 from dataclasses import dataclass
 
-from kernelcat.kernel import Case, Kernel, as_tuple
+from kernelcat.kernel import Case, Kernel, as_tuple, differentiable
 
 COMPARATOR = "mean_and_elementwise"
 
@@ -81,13 +81,14 @@ def make_inputs(kernel: Kernel, case: Case, device: str, seed: int) -> dict:
 
 
 def make_upstream(outputs: tuple, dtype: str, seed: int) -> tuple:
-    """The upstream gradient of each output: normal, rounded to the case's `dtype`, in the output's shape and dtype."""
+    """The upstream gradient of each differentiable output: normal, rounded to the case's `dtype`, in the output's own
+    shape and dtype."""
     import torch
 
     generator = torch.Generator(device=outputs[0].device).manual_seed(seed + 1)
     return tuple(
         torch.randn(output.shape, dtype=torch_dtype(dtype), device=output.device, generator=generator).to(output.dtype)
-        for output in outputs
+        for output in differentiable(outputs)
     )
 
 
@@ -112,17 +113,30 @@ def reference_results(kernel: Kernel, case: Case, device: str, seed: int, gradie
         )
     results = dict(zip(kernel.outputs, outputs, strict=True))
     if gradients:
-        torch.autograd.backward(outputs, make_upstream(outputs, case.dtype, seed))
+        torch.autograd.backward(differentiable(outputs), make_upstream(outputs, case.dtype, seed))
         results |= {f"gradient of {name}": value.grad for name, value in inputs.items() if value.requires_grad}
     for name, value in results.items():
-        if value is None or not bool(torch.isfinite(value).all()):
+        if value is None:
+            raise ValueError(f"the reference's {name} does not exist: no output depends on it")
+        if not bool(torch.isfinite(value).all()):
             raise ValueError(f"the reference's {name} is not finite")
     return {name: value.detach() for name, value in results.items()}
 
 
+def output_fault(kernel: Kernel, outputs: tuple) -> str | None:
+    """What is wrong with the number or type of a provider's outputs, None when nothing is."""
+    import torch
+
+    if len(outputs) == len(kernel.outputs) and all(isinstance(output, torch.Tensor) for output in outputs):
+        return None
+    found = ", ".join("a tensor" if isinstance(output, torch.Tensor) else type(output).__name__ for output in outputs)
+    expected = f"{len(kernel.outputs)} tensor{'' if len(kernel.outputs) == 1 else 's'} ({', '.join(kernel.outputs)})"
+    return f"expected {expected}, found {found or 'nothing'}"
+
+
 def provider_results(kernel: Kernel, outputs: tuple, inputs: dict, gradients: bool) -> dict:
     """The provider's tensors under the names that `reference_results` uses."""
-    results = dict(zip(kernel.outputs, outputs, strict=False))
+    results = dict(zip(kernel.outputs, outputs, strict=True))
     if gradients:
         results |= {f"gradient of {name}": value.grad for name, value in inputs.items() if value.requires_grad}
     return results
@@ -146,8 +160,11 @@ def compare(results: dict, reference: dict, dtype: str) -> Comparison:
             return Comparison(
                 "incorrect_shape", f"{name}: expected shape {list(_shape(expected))}, found {list(_shape(found))}"
             )
-        if found.dtype not in (torch_dtype(dtype), torch.float32):
-            return Comparison("incorrect_dtype", f"{name}: expected {dtype}, found {found.dtype}")
+        allowed = (torch_dtype(dtype), torch.float32) if expected.is_floating_point() else (expected.dtype,)
+        if found.dtype not in allowed:
+            return Comparison("incorrect_dtype", f"{name}: expected {allowed[0]}, found {found.dtype}")
+        if not expected.is_floating_point():
+            found, expected = found.double(), expected.double()
         difference = (found.detach().to(expected.dtype).reshape(expected.shape) - expected).abs_()
         error = difference.sub_(smallest).clamp_(min=0)
         mean = expected.abs().mean()

@@ -1,17 +1,20 @@
 """From a suite to configurations: the grid of kernels, providers, modes, dtypes, axes and scalars."""
 
 import hashlib
+import io
 import itertools
 import json
+import re
 import tokenize
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from kernelcat import environment, files, identity, kernels, schema
+from kernelcat import environment, files, identity, kernels, manifests, schema
 from kernelcat.errors import KernelcatError
-from kernelcat.kernel import Case, Kernel
+from kernelcat.kernel import Case, Kernel, Provider
 from kernelcat.timing import PROTOCOLS
 
 MEASURING = (
@@ -123,6 +126,7 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
         if name not in available:
             raise KernelcatError(f"{path}: expected a kernel ({', '.join(available)}), found {name!r}")
         kernel = kernels.load(available[name])
+        _check(kernel, available[name])
         for provider in entry["providers"]:
             if provider not in kernel.providers:
                 raise KernelcatError(
@@ -134,6 +138,19 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
                 applies = device in kernel.providers[provider].devices
                 (cells if applies else left_out)[cell.path] = cell
     return Grid(list(cells.values()), list(left_out.values()))
+
+
+def _check(kernel: Kernel, path: Path) -> None:
+    """Raises KernelcatError for a kernel that could not be measured or documented, before anything is measured."""
+    for name, provider in kernel.providers.items():
+        if not isinstance(provider, Provider) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            expected = "names of letters, digits and . _ - with a Provider each"
+            raise KernelcatError(f"{path}: providers: expected {expected}, found {name!r}")
+    _measuring_code(path)
+    try:
+        manifests.operation(kernel)
+    except KernelcatError as error:
+        raise KernelcatError(f"{path}: {error}") from error
 
 
 def _cases(kernel: Kernel, entry: dict, place: str) -> list[Case]:
@@ -176,23 +193,42 @@ def job(configuration: Configuration, own_kernels: str | None = None) -> str:
     """
     path = kernels.files(own_kernels)[configuration.kernel]
     provider = kernels.load(path).providers[configuration.provider]
-    here = Path(__file__).parent
-    code = [path, *sorted(path.parent.glob("_[a-z]*.py"))] + [here / f"{name}.py" for name in MEASURING]
+    own = path.parent != kernels.FOLDER
     return json.dumps(
         {
             "configuration": configuration.as_json(),
-            "kernels": own_kernels,
-            "code": hashlib.sha256("".join(_code_digest(file) for file in code).encode()).hexdigest(),
+            "kernels": str(path.parent) if own else None,
+            "code": _measuring_code(path),
             "versions": {package: environment.version(package) for package in provider.packages},
         }
     )
 
 
 @lru_cache
-def _code_digest(path: Path) -> str:
-    """The digest of a file's tokens: comments and blank lines change nothing that is measured."""
-    skipped = {tokenize.COMMENT, tokenize.NL}
-    with tokenize.open(path) as file:
-        tokens = list(tokenize.generate_tokens(file.readline))
-    text = "\n".join(f"{token.type} {token.string}" for token in tokens if token.type not in skipped)
-    return hashlib.sha256(text.encode()).hexdigest()
+def _measuring_code(kernel_file: Path) -> str:
+    """The digest of the code that a kernel's measurements run through: its file, the helpers beside it, and ours."""
+    helpers = [path for path in kernel_file.parent.glob("_*.py") if path.name != "__init__.py"]
+    ours = [Path(__file__).parent / f"{name}.py" for name in MEASURING]
+    return code_digest([kernel_file, *helpers, *ours])
+
+
+def code_digest(paths: Iterable[Path]) -> str:
+    """The digest of files, of Python files by their tokens: comments and blank lines change nothing.
+
+    Raises KernelcatError when a Python file cannot be read as such.
+    """
+    digests = "".join(_file_digest(path) for path in sorted(paths))
+    return hashlib.sha256(digests.encode()).hexdigest()
+
+
+@lru_cache
+def _file_digest(path: Path) -> str:
+    data = path.read_bytes()
+    if path.suffix == ".py":
+        skipped = {tokenize.COMMENT, tokenize.NL}
+        try:
+            tokens = [token for token in tokenize.tokenize(io.BytesIO(data).readline) if token.type not in skipped]
+        except (tokenize.TokenError, SyntaxError) as error:
+            raise KernelcatError(f"{path}: cannot be read: {type(error).__name__}: {error}") from error
+        data = "\n".join(f"{token.type} {token.string}" for token in tokens).encode()
+    return hashlib.sha256(data).hexdigest()

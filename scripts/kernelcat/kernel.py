@@ -78,6 +78,11 @@ def as_tuple(outputs) -> tuple:
     return tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
 
 
+def differentiable(outputs) -> tuple:
+    """Those of the outputs that gradients flow from: integers have none."""
+    return tuple(output for output in as_tuple(outputs) if output.is_floating_point())
+
+
 def torch_compile(prepare: Callable, symbol: str) -> Provider:
     """The provider that runs another one's code, `prepare` of `symbol`, through torch.compile. GPUs only: on a CPU
     the comparison with interpreted kernels would say nothing."""

@@ -4,9 +4,13 @@ The measuring happens in a child process, so that a crash, a hang or an exhauste
 the job.
 """
 
+import contextlib
+import ctypes
 import hashlib
 import multiprocessing
+import os
 import re
+import signal
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +19,10 @@ from kernelcat import correctness, environment, identity, kernels, samples, timi
 from kernelcat.errors import KernelcatError
 from kernelcat.fault import printable
 from kernelcat.grid import Configuration
-from kernelcat.kernel import TORCH_NAMES, Provider, as_tuple
+from kernelcat.kernel import TORCH_NAMES, Provider, as_tuple, differentiable
 from kernelcat.metrics import Row
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def measure(configuration: Configuration, own_kernels: str | None, seconds: float) -> dict:
@@ -36,22 +42,32 @@ def measure(configuration: Configuration, own_kernels: str | None, seconds: floa
     record: dict = {}
     failure = {"status": "timeout", "reason": f"took longer than {seconds:g} s"}
     end = time.monotonic() + seconds
-    while receiver.poll(max(0.0, end - time.monotonic())):
-        try:
+    try:
+        while receiver.poll(max(0.0, end - time.monotonic())):
             record |= receiver.recv()
-        except EOFError:
-            child.join()
+    except EOFError:
+        # What has closed its end of the pipe may still be running, and then join() would not keep to a time limit.
+        while child.exitcode is None and time.monotonic() < end:
+            time.sleep(0.01)
+        if child.exitcode is not None:
             code = child.exitcode
             how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
             failure = {"status": "runtime_error", "reason": f"the measuring process {how}"}
-            break
-    child.kill()
-    child.join()
+    finally:
+        _end(child)
     if "machine" in record:
         raise KernelcatError(record["machine"])
     if "environment" not in record:
         raise KernelcatError(f"{configuration.path}: {failure['reason']} before the device could be described")
     return failure | record
+
+
+def _end(child) -> None:
+    """Kills the measuring process and what it has started, which `_child` put into a group of its own."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
+    child.join()
 
 
 def rows(record: dict) -> list[Row]:
@@ -89,6 +105,8 @@ def rows(record: dict) -> list[Row]:
 
 def _child(values: dict, own_kernels: str | None, sender) -> None:
     """Sends the record piece by piece, so that what is known survives a crash; the status comes last."""
+    os.setpgid(0, 0)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # however the parent ends, it ends too
     configuration = Configuration.from_json(values)
     if configuration.device == "cpu":
         from kernelcat import interpreter  # noqa: F401  before anything imports triton
@@ -126,19 +144,27 @@ def _measure(configuration: Configuration, kernel, sender) -> None:
     provider = kernel.providers[configuration.provider]
     try:
         expected = correctness.reference_results(kernel, case, device, seed, gradients)
-    except (torch.OutOfMemoryError, MemoryError):
-        raise
     except Exception as error:
+        if _status(error) == "resource_exceeded":
+            raise
         sender.send({"status": "invalid_reference", "reason": _first_line(error)})
         return
-    inputs = correctness.make_inputs(kernel, case, device, seed)
+    # Prepared and called once with other values than those that count: a result that was kept cannot pass.
+    inputs = correctness.make_inputs(kernel, case, device, seed + 2)
     call = provider.prepare(**inputs, **case.scalars)
+    call()
+    with torch.no_grad():
+        for name, value in correctness.make_inputs(kernel, case, device, seed).items():
+            inputs[name].copy_(value)
     outputs = as_tuple(call())
+    if fault := correctness.output_fault(kernel, outputs):
+        sender.send({"status": "incorrect_shape", "reason": fault})
+        return
     upstream = correctness.make_upstream(outputs, case.dtype, seed)
     if gradients:
         # Clones, because kernels write into the upstream gradient and, in their backward pass, into their outputs.
         kept = tuple(output.detach().clone() for output in outputs)
-        torch.autograd.backward(outputs, tuple(gradient.clone() for gradient in upstream))
+        torch.autograd.backward(differentiable(outputs), tuple(gradient.clone() for gradient in upstream))
         outputs = kept
     comparison = correctness.compare(
         correctness.provider_results(kernel, outputs, inputs, gradients), expected, case.dtype
@@ -175,7 +201,7 @@ def _measure(configuration: Configuration, kernel, sender) -> None:
 def _status(error: Exception) -> str:
     import torch
 
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+    if isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error):
         return "resource_exceeded"
     names = {f"{cls.__module__}.{cls.__name__}" for cls in type(error).__mro__}
     compilers = ("triton.compiler.", "torch._dynamo.", "torch._inductor.")
@@ -186,9 +212,21 @@ def _first_line(error: Exception) -> str:
     """The error in one line, without the folders of this machine and its user."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = printable(lines[0]) if lines else ""
-    text = re.sub(r"/(?:home|Users)/[^\s/'\",:;]+|/root\b", "~", text)
-    text = re.sub(r"(?<![\w.~])/(?:[^\s/'\"]+/)+", "", text)
+    text = _QUOTED_PATH.sub(lambda match: match[1] + _file_name(match[2]) + match[1], text)
+    text = _PATH.sub(lambda match: _file_name(match[0]), text)
     return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__
+
+
+# An absolute path or one from a home folder, in quotes with whatever stands in them, or else up to a blank. A slash
+# behind a letter begins one only where a second slash follows: "-I/usr/include", not "forward/backward".
+_QUOTED_PATH = re.compile(r"""(['"])(~?\w*/[^'"]*)\1""")
+_PATH = re.compile(r"""(?:~\w*/|(?<![\w.])/|/(?=[^\s/'"]+/))[^\s'",:;()]*""")
+
+
+def _file_name(path: str) -> str:
+    """The name of the file that a path ends in; a path that may end in a folder says nothing."""
+    name = path.rpartition("/")[2]
+    return name if re.fullmatch(r"[\w.-]+\.\w+", name) else "…"
 
 
 def _source(path: Path, provider: Provider) -> dict:

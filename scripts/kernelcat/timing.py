@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kernelcat.kernel import as_tuple
+from kernelcat.kernel import differentiable
 
 L2_FLUSH_BYTES = 256 * 2**20
 """What is cleared between samples, so that inputs come from memory: more than the L2 cache of any GPU."""
@@ -137,7 +137,7 @@ def make_pass(call: Callable, inputs: dict, upstream: tuple, mode: str, pristine
     held: dict[str, tuple] = {"upstream": upstream}
     leaves = tuple(value for value in inputs.values() if value.requires_grad)
     if mode == "backward" and not fresh:
-        held["outputs"] = as_tuple(call())
+        held["outputs"] = differentiable(call())
 
     def drop_gradients():
         for value in leaves:
@@ -152,7 +152,7 @@ def make_pass(call: Callable, inputs: dict, upstream: tuple, mode: str, pristine
         if mode != "forward":
             held["upstream"] = tuple(gradient.clone() for gradient in upstream)
         if mode == "backward":
-            held["outputs"] = as_tuple(call())
+            held["outputs"] = differentiable(call())
 
     def forward():
         held["outputs"] = call()
@@ -161,7 +161,7 @@ def make_pass(call: Callable, inputs: dict, upstream: tuple, mode: str, pristine
         torch.autograd.backward(held["outputs"], held["upstream"], retain_graph=not fresh)
 
     def full():
-        torch.autograd.backward(as_tuple(call()), held["upstream"])
+        torch.autograd.backward(differentiable(call()), held["upstream"])
 
     run = {"forward": forward, "backward": backward, "full": full}[mode]
     return Pass(prepare if fresh else drop_gradients, run, leaves)
