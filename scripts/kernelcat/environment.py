@@ -8,14 +8,18 @@ import platform
 import re
 from importlib import metadata
 
-ARCHITECTURES = {
-    "NVIDIA A100": "sm_80",
-    "NVIDIA B200": "sm_100",
-    "NVIDIA GeForce RTX 3090": "sm_86",
-    "NVIDIA GeForce RTX 4090": "sm_89",
-    "NVIDIA H100": "sm_90",
-}
-"""Compute capability by product, for the GPUs of the published environments."""
+ARCHITECTURES = (
+    (r"(Tesla )?V100", "sm_70"),
+    (r"Tesla T4|(Quadro )?RTX [568]000|GeForce (GTX 16|RTX 20)\d\d.*", "sm_75"),
+    (r"A100|A30|GRID A100.*", "sm_80"),
+    (r"A2|A10G?|A16|A40|RTX A\d+.*|GeForce RTX 30\d\d.*", "sm_86"),
+    (r"L2|L4|L20|L40S?|RTX \d+ Ada.*|GeForce RTX 40\d\d.*", "sm_89"),
+    (r"H20|H100|H200|H800|GH200.*", "sm_90"),
+    (r"B100|B200|GB200", "sm_100"),
+    (r"B300|GB300", "sm_103"),
+    (r"RTX PRO \d+ Blackwell.*|GeForce RTX 50\d\d.*", "sm_120"),
+)
+"""Compute capability by product, without "NVIDIA " (NVIDIA's table of CUDA GPUs)."""
 
 LIBRARIES = ("liger-kernel", "numpy", "transformers", "triton")
 
@@ -50,6 +54,14 @@ def split_gpu_name(name: str) -> tuple[str, str | None]:
     """
     match = re.fullmatch(r"(NVIDIA [A-Z]{1,2}\d{1,4}[A-Z]?)[ -](.+)", name)
     return (match[1], match[2]) if match else (name, None)
+
+
+def architecture(product: str) -> str | None:
+    """The compute capability of an NVIDIA product as in "sm_90", None when it is not known."""
+    if not product.startswith("NVIDIA "):
+        return None
+    name = product.removeprefix("NVIDIA ")
+    return next((found for pattern, found in ARCHITECTURES if re.fullmatch(pattern, name)), None)
 
 
 def describe(device: str) -> dict:

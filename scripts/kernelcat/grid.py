@@ -126,6 +126,8 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
         if name not in available:
             raise KernelcatError(f"{path}: expected a kernel ({', '.join(available)}), found {name!r}")
         kernel = kernels.load(available[name])
+        if not kernel.providers:
+            raise KernelcatError(f"{path}: {name}: expected a kernel with providers, found one that is only imported")
         _check(kernel, available[name])
         for provider in entry["providers"]:
             if provider not in kernel.providers:

@@ -100,23 +100,28 @@ class Dialect:
     """One way in which a benchmark CSV writes this kernel's cases.
 
     `x` is the row's x_name. `axes` gives each axis as an expression over x and the config's keys; `dtype` is the key
-    of the dtype, or None where the script generates fp32 without saying so; `scalars` maps scalars to keys; `fixed`
-    lists keys with the only value that is understood; `ignored` are keys that do not change the case.
+    of the dtype, or None where the script does not say that it generates `assumes`; `scalars` maps scalars to keys, or
+    to the value that the script takes without saying so; `fixed` lists keys with the only value that is understood;
+    `ignored` are keys that do not change the case. `backward_has_forward` marks scripts whose "backward" times the
+    forward pass as well.
     """
 
     x: str
     axes: dict[str, str]
     dtype: str | None = "dtype"
-    scalars: dict[str, str] = field(default_factory=dict)
+    assumes: str = "fp32"
+    scalars: dict[str, str | float] = field(default_factory=dict)
     fixed: dict[str, object] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+    backward_has_forward: bool = False
 
     @property
     def keys(self) -> frozenset[str]:
         """The exact keys that the config of a row of this dialect has."""
         named = {name for expression in self.axes.values() for name in re.findall(r"[A-Za-z_]\w*", expression)}
         dtype = {self.dtype} if self.dtype else set()
-        return frozenset(named - {self.x} | dtype | {*self.scalars.values()} | {*self.fixed} | {*self.ignored})
+        scalars = {key for key in self.scalars.values() if isinstance(key, str)}
+        return frozenset(named - {self.x} | dtype | scalars | {*self.fixed} | {*self.ignored})
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,8 @@ class Kernel:
     `axes` are the names a case gives values to; the first one is the x of a CSV row. `derived` axes are expressions
     over them. `operation_axes`, where given, are those of `axes` that the published operation lists.
     `scalars` holds the default of each scalar argument. `reference(**inputs, **scalars)` computes the outputs with
-    plain differentiable torch operations in whatever dtype its inputs have.
+    plain differentiable torch operations in whatever dtype its inputs have. A kernel without reference and providers
+    can be imported, but not measured.
     """
 
     title: str
@@ -149,8 +155,8 @@ class Kernel:
     axes: tuple[str, ...]
     inputs: dict[str, Tensor]
     outputs: dict[str, Tensor]
-    reference: Callable
-    providers: dict[str, Provider]
+    reference: Callable | None = None
+    providers: dict[str, Provider] = field(default_factory=dict)
     derived: dict[str, str] = field(default_factory=dict)
     operation_axes: tuple[str, ...] | None = None
     scalars: dict[str, float] = field(default_factory=dict)

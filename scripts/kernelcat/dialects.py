@@ -1,0 +1,95 @@
+"""The case that a row of a benchmark CSV describes, by the kernel's dialects."""
+
+import json
+import math
+
+from kernelcat import identity
+from kernelcat.errors import KernelcatError
+from kernelcat.fault import one_line
+from kernelcat.kernel import TORCH_NAMES, Case, Dialect, Kernel
+from kernelcat.metrics import Row
+
+DTYPES = {name: token for token, name in TORCH_NAMES.items()}
+
+
+class Unusable(Exception):
+    """Why a row cannot be imported: `reason` is a token, `key` what the report counts it under, `found` the detail."""
+
+    def __init__(self, reason: str, key: str, found: str):
+        super().__init__(reason)
+        self.reason, self.key, self.found = reason, one_line(key), one_line(found, 160)
+
+
+def case(row: Row, kernel: Kernel) -> tuple[Case, Dialect]:
+    """The case that a row's x and config describe, and the dialect, whose x and keys they have exactly.
+
+    Raises Unusable when there is no such dialect, or a value is not what it says.
+    """
+    config = _config(row)
+    dialect = next((d for d in kernel.dialects if d.x == row.x_name and d.keys == config.keys() - {d.x}), None)
+    if dialect is None:
+        keys = ", ".join(sorted(config)) or "nothing"
+        raise Unusable("unknown_dialect", row.kernel_name, f"x_name {row.x_name} with the config keys {keys}")
+    for key, expected in dialect.fixed.items():
+        if config[key] != expected:
+            raise Unusable("unknown_config", row.kernel_name, f"{key} {config[key]!r} where {expected!r} is known")
+    return Case(_axes(row, dialect, config), _dtype(row, dialect, config), _scalars(row, dialect, config)), dialect
+
+
+def _config(row: Row) -> dict:
+    def refuse(text):
+        raise ValueError(text)
+
+    text = row.extra_benchmark_config_str
+    try:
+        config = json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict):
+        raise Unusable("bad_config", row.kernel_name, f"extra_benchmark_config_str {text}")
+    return config
+
+
+def _axes(row: Row, dialect: Dialect, config: dict) -> dict[str, int]:
+    x = number(row.x_value)
+    if not x.is_integer():
+        raise Unusable("bad_x_value", row.kernel_name, f"x_value {row.x_value}")
+    # axis expressions have lower-case names only, the CSV's keys are of any case
+    known = {key.lower(): value for key, value in config.items()} | {dialect.x.lower(): int(x)}
+    axes = {}
+    for axis, expression in dialect.axes.items():
+        try:
+            axes[axis] = identity.evaluate(expression.lower(), known)
+        except KernelcatError as error:
+            raise Unusable("bad_axis", row.kernel_name, f"{axis}: {error}") from None
+        if axes[axis] < 1:
+            raise Unusable("bad_axis", row.kernel_name, f"{axis} {axes[axis]}, expected at least 1")
+    return axes
+
+
+def _dtype(row: Row, dialect: Dialect, config: dict) -> str:
+    if dialect.dtype is None:
+        return dialect.assumes
+    name = config[dialect.dtype]
+    if not isinstance(name, str) or name not in DTYPES:
+        raise Unusable("unknown_dtype", str(name), f"{dialect.dtype} {name!r}")
+    return DTYPES[name]
+
+
+def _scalars(row: Row, dialect: Dialect, config: dict) -> dict[str, float]:
+    scalars = {}
+    for scalar, key in dialect.scalars.items():
+        value = config[key] if isinstance(key, str) else key
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not abs(value) <= identity.MAX_INTEGER:  # written so that a NaN is refused
+            raise Unusable("bad_scalar", row.kernel_name, f"{key} {value!r}")
+        scalars[scalar] = value
+    return scalars
+
+
+def number(text: str) -> float:
+    """The number a cell holds; NaN for what is none. float() alone would take "1_000" and other scripts' digits."""
+    try:
+        return float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        return math.nan

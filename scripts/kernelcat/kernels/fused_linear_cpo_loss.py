@@ -1,0 +1,17 @@
+"""Linear layer and contrastive preference loss in one (arXiv:2401.08417)."""
+
+from kernelcat.kernel import Dialect, Kernel, tensor
+
+KERNEL = Kernel(
+    title="Fused linear CPO loss",
+    slug="liger-fused-linear-cpo-loss",
+    family="cpo",
+    axes=("batch", "seq", "hidden", "vocab"),
+    inputs={
+        "x": tensor("batch seq hidden"),
+        "weight": tensor("vocab hidden", fan_in="hidden"),
+        "target": tensor("batch seq", "int64", below="vocab"),
+    },
+    outputs={"loss": tensor("1")},
+    dialects=(Dialect("B", axes={"batch": "B", "seq": "T", "hidden": "H", "vocab": "V"}, ignored=("mode",)),),
+)

@@ -1,0 +1,23 @@
+"""Multi-token attention: causal softmax and a convolution over queries, keys and heads (arXiv:2504.00927)."""
+
+from kernelcat.kernel import Dialect, Kernel, tensor
+
+KERNEL = Kernel(
+    title="Multi-token attention",
+    slug="liger-multi-token-attention",
+    family="multi-token-attention",
+    axes=("seq", "batch", "heads_in", "heads_out", "k"),
+    inputs={
+        "scores": tensor("batch heads_in seq seq"),
+        "weight": tensor("heads_out heads_in k k", fan_in="hidden"),
+        "bias": tensor("heads_out"),
+    },
+    outputs={"y": tensor("batch heads_out seq seq")},
+    dialects=(
+        Dialect(
+            "L",
+            axes={"batch": "B", "heads_in": "C_in", "heads_out": "C_out", "seq": "L", "k": "K"},
+            fixed={"groups": 1, "bias": True},
+        ),
+    ),
+)

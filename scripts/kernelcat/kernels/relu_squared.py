@@ -1,0 +1,15 @@
+"""Squared ReLU: y = max(x, 0)² (arXiv:2109.08668)."""
+
+from kernelcat.kernel import Dialect, Kernel, tensor
+
+KERNEL = Kernel(
+    title="Squared ReLU",
+    slug="liger-relu-squared",
+    family="relu-squared",
+    axes=("hidden", "rows"),
+    inputs={
+        "x": tensor("rows hidden"),
+    },
+    outputs={"y": tensor("rows hidden")},
+    dialects=(Dialect("N", axes={"rows": "M", "hidden": "N"}),),
+)

@@ -1,0 +1,24 @@
+"""SwiGLU MLP whose sequence is computed in shards (arXiv:2002.05202)."""
+
+from kernelcat.kernel import Dialect, Kernel, tensor
+
+KERNEL = Kernel(
+    title="Tiled SwiGLU",
+    slug="liger-tiled-swiglu",
+    family="swiglu",
+    axes=("seq", "batch", "hidden", "intermediate"),
+    inputs={
+        "x": tensor("batch seq hidden"),
+        "w_gate": tensor("intermediate hidden", fan_in="hidden"),
+        "w_up": tensor("intermediate hidden", fan_in="hidden"),
+        "w_down": tensor("hidden intermediate", fan_in="intermediate"),
+    },
+    outputs={"y": tensor("batch seq hidden")},
+    dialects=(
+        Dialect(
+            "T",
+            axes={"batch": "bsz", "seq": "T", "hidden": "hidden_size", "intermediate": "intermediate_size"},
+            fixed={"hidden_act": "silu", "activation_type": "swiglu", "num_shards": 4},
+        ),
+    ),
+)

@@ -1,0 +1,16 @@
+"""Total variation distance: the mean over tokens of half the sum of |p - q|."""
+
+from kernelcat.kernel import Dialect, Kernel, tensor
+
+KERNEL = Kernel(
+    title="Total variation distance",
+    slug="liger-tvd",
+    family="tvd",
+    axes=("vocab", "tokens"),
+    inputs={
+        "p": tensor("tokens vocab"),
+        "q": tensor("tokens vocab"),
+    },
+    outputs={"loss": tensor("1")},
+    dialects=(Dialect("V", axes={"tokens": "B * T", "vocab": "V"}, dtype=None),),
+)
