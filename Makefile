@@ -55,6 +55,10 @@ lint: .venv  ## check the code alone
 	@$(in_venv) snakefmt --check Snakefile
 	@$(in_venv) snakemake --lint
 
+.PHONY: bench-import
+bench-import: .venv  ## time the import of CSVs of three sizes
+	@$(in_venv) python tests/benchmarks/bench_import.py
+
 .PHONY: format
 format: .venv  ## put the code into its form
 	@$(in_venv) ruff check --fix .

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelcat import catalog, identity, importing, kernels, manifests
+from kernelcat import catalog, identity, importing, kernels, manifests, published
 from kernelcat.catalog import build, merge, read, render, verify, write
 from kernelcat.errors import KernelcatError
 from kernelcat.show import runs, summary_lines, table
@@ -18,9 +18,9 @@ from kernelcat.show import runs, summary_lines, table
 SEED = Path(__file__).parent / "data" / "seed" / "rms_norm-backward-huggingface-a100.json"
 IMPORTED = importing.import_csv(SEED.with_suffix(".csv")).manifests
 KERNEL = kernels.load_all()["rms_norm"]
-H100 = importing.host("NVIDIA H100")
+H100 = published.host("NVIDIA H100")
 LAYER_NORM = manifests.operation(kernels.load_all()["layer_norm"])
-LAYER_NORM_BY_TORCH = importing.implementation("layer_norm", kernels.load_all()["layer_norm"], "torch")
+LAYER_NORM_BY_TORCH = published.implementation("layer_norm", kernels.load_all()["layer_norm"], "torch")
 
 # Published.
 RUN = "sha256:21df0b654e59f793c2f8d87b3f81249867881ad9ca5ae2325bc218aebafbab14"

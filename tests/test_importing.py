@@ -100,38 +100,129 @@ def test_everything_that_a_run_cites_is_there_once(imported):
     not SHARED.is_dir(), reason="Liger's published data and identities are not beside the repository (../shared)"
 )
 def test_liger_s_published_data_gives_the_published_identities():
-    csv_path = SHARED / "liger" / "all_benchmark_data.csv"
-    kernels = {
-        "cross_entropy",
-        "fused_linear_cross_entropy",
-        "layer_norm",
-        "rms_norm",
-        "rope",
-        "softmax",
-        "swiglu",
+    result = importing.import_csv(SHARED / "liger" / "all_benchmark_data.csv")
+    assert counts(result) == (2448, 0, 0)
+    assert result.report["imported"] == {"memory": 799, "speed": 1649}
+    assert catalog.verify(catalog.build(result.manifests)) == []
+    runs = {
+        run["spec"]["sourceNative"]["externalId"]: run
+        for run in by_kind(result)["BenchmarkRun"]
+        if "timing" in run["spec"]
     }
-    result = importing.import_csv(csv_path)
-    with csv_path.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["kernel_name"] in kernels]
-    wanted = sum(row["metric_name"] == "speed" for row in rows)
-    assert wanted == result.imported.total() == 230
-    assert result.rows == 2448
-    assert result.duplicates == 0
-    assert {*result.skipped} == {"unknown_kernel", "unsupported_metric"}
-    assert result.skipped["unsupported_metric"].total() == len(rows) - 230
-    counts(result)
-
-    runs = {run["spec"]["sourceNative"]["externalId"]: run for run in by_kind(result)["BenchmarkRun"]}
     compared = 0
     for line in (SHARED / "identity" / "sample-runs.jsonl").read_text().splitlines():
         published = json.loads(line)
-        if published["externalId"].split("/")[0] in kernels:
-            run = runs[published["externalId"]]
-            found = {"runDigest": digest(run), **{key: run["spec"][key] for key in published if key in run["spec"]}}
-            assert found == {key: value for key, value in published.items() if key.endswith("Digest")}
-            compared += 1
-    assert compared == 9
+        run = runs[published["externalId"]]
+        found = {"runDigest": digest(run), **{key: run["spec"][key] for key in published if key in run["spec"]}}
+        assert found == {key: value for key, value in published.items() if key.endswith("Digest")}
+        compared += 1
+    assert compared == 40
+    assert result.report["collisions"]["cells"] == 1460
+    assert Counter(warning["reason"] for warning in result.report["warnings"])["full_faster"] == 25
+    percentiles = [
+        entry["value"]
+        for run in runs.values()
+        if run["spec"]["sourceNative"]["metrics"].get("ms_20") == 46.8328125
+        for entry in run["spec"]["measurements"]
+        if entry["statistic"] == "p20"
+    ]
+    assert percentiles == [46832813]
+
+
+# ---- memory rows and doubtful rows
+
+MEMORY = {
+    "metric_name": "memory",
+    "metric_unit": "MB",
+    "y_value_20": "448.0",
+    "y_value_50": "448.0009765625",
+    "y_value_80": "449.5",
+}
+
+
+def test_a_memory_row_is_a_run_of_its_own(imported):
+    result = imported({}, MEMORY)
+    assert counts(result) == (2, 0, 0)
+    assert result.report["imported"] == {"memory": 1, "speed": 1}
+    speed, memory = by_kind(result)["BenchmarkRun"]
+    assert "timing" not in memory["spec"]
+    assert memory["spec"]["measurements"] == [
+        {"metric": "peak_memory", "unit": "bytes", "statistic": "p20", "value": 469762048},
+        {"metric": "peak_memory", "unit": "bytes", "statistic": "median", "value": 469763072},
+        {"metric": "peak_memory", "unit": "bytes", "statistic": "p80", "value": 471334912},
+    ]
+    assert memory["spec"]["sourceNative"]["metrics"] == {"mb_20": 448.0, "mb_50": 448.0009765625, "mb_80": 449.5}
+    assert memory["spec"]["sourceNative"]["externalId"] == speed["spec"]["sourceNative"]["externalId"]
+    assert memory["spec"]["protocolDigest"] != speed["spec"]["protocolDigest"]
+    assert memory["spec"]["workloadDigest"] == speed["spec"]["workloadDigest"]
+    [protocol] = [
+        protocol
+        for protocol in by_kind(result)["BenchmarkProtocol"]
+        if digest(protocol) == memory["spec"]["protocolDigest"]
+    ]
+    assert "peak of device memory" in protocol["spec"]["comparability"]["notes"]
     assert catalog.verify(catalog.build(result.manifests)) == []
+
+
+MEGATRON = {
+    "kernel_name": "megatron_rms_norm",
+    "x_value": "1024",
+    "extra_benchmark_config_str": '{"S": 4096, "B": 1}',
+}
+
+
+@pytest.mark.parametrize(
+    ("rows", "warnings"),
+    [
+        ([{}], []),
+        ([dict.fromkeys(("y_value_20", "y_value_50", "y_value_80"), "5.5")], [(2, "single_sample")]),
+        ([dict.fromkeys(("y_value_20", "y_value_50", "y_value_80"), "0.5")], []),
+        ([{"y_value_20": "1.0", "y_value_50": "1.2", "y_value_80": "1.51"}], [(2, "wide_spread")]),
+        ([{"y_value_20": "1.0", "y_value_50": "1.2", "y_value_80": "1.5"}], []),
+        ([MEGATRON], [(2, "backward_has_forward")]),
+        ([MEGATRON | {"kernel_operation_mode": "full"}], []),
+        ([{}, {"kernel_operation_mode": "full", "y_value_50": "2.5696"}], [(3, "full_faster")]),
+        ([{"kernel_operation_mode": "full", "y_value_50": "2.5696"}, {"gpu_name": "NVIDIA B200"}], []),
+        (
+            [{"kernel_operation_mode": "full"}, {"kernel_operation_mode": "forward", "y_value_50": "2.57"}],
+            [(2, "full_faster")],
+        ),
+        ([{"y_value_20": ""}], []),
+    ],
+    ids=range(11),
+)
+def test_doubtful_rows_are_imported_with_a_warning(imported, rows, warnings):
+    result = imported(*rows)
+    assert counts(result) == (len(rows), 0, 0)
+    assert [(entry["record"], entry["reason"]) for entry in result.report["warnings"]] == warnings
+
+
+def test_providers_that_share_an_identity_are_counted_and_listed_apart(imported):
+    rows = [{"kernel_provider": "megatron"}, {"kernel_provider": "torch"}, {"kernel_provider": "huggingface"}]
+    result = imported(*(MEGATRON | row for row in rows[:2]), rows[2])
+    assert result.report["collisions"] == {"cells": 2, "mixed": 1}
+    groups = [
+        {run["provider"] for run in group["runs"]}
+        for operation in catalog.build(result.manifests)["index"].values()
+        for workload in operation["workloads"].values()
+        for group in workload["measured"]
+    ]
+    assert sorted(groups, key=len) == [{"huggingface"}, {"megatron", "torch"}]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "hardware"),
+    [
+        ("NVIDIA H200", {"product": "NVIDIA H200", "architecture": "sm_90"}),
+        ("NVIDIA H100 NVL", {"product": "NVIDIA H100", "architecture": "sm_90", "formFactor": "NVL"}),
+        ("NVIDIA L40S", {"product": "NVIDIA L40S", "architecture": "sm_89"}),
+        ("NVIDIA GeForce RTX 5090", {"product": "NVIDIA GeForce RTX 5090", "architecture": "sm_120"}),
+        ("NVIDIA A10G", {"product": "NVIDIA A10G", "architecture": "sm_86"}),
+    ],
+)
+def test_other_gpus_than_the_published_ones_are_mapped_by_rule(imported, gpu, hardware):
+    [found] = by_kind(imported({"gpu_name": gpu}))["ExecutionEnvironment"]
+    assert found["spec"] == {"hardware": {"vendor": "nvidia", **hardware}, "software": {}}
 
 
 # ---- rows that cannot be used
@@ -150,7 +241,7 @@ def raw_config(text: str) -> dict:
 BAD_ROWS = [
     ({"kernel_name": "geglu2"}, "unknown_kernel", "geglu2", "geglu2"),
     ({"kernel_name": ""}, "unknown_kernel", "", ""),
-    ({"metric_name": "memory", "metric_unit": "MB"}, "unsupported_metric", "memory", "memory"),
+    ({"metric_name": "energy", "metric_unit": "J"}, "unknown_metric", "energy", "energy"),
     ({"metric_unit": "us"}, "unknown_unit", "us", "us"),
     ({"kernel_operation_mode": "no-grad-forward"}, "unknown_mode", "no-grad-forward", "no-grad-forward"),
     ({"kernel_provider": "cutile"}, "unknown_provider", "cutile", "cutile"),
@@ -196,7 +287,7 @@ BAD_ROWS = [
     ({"y_value_50": "٢.٥"}, "bad_median", "rms_norm", "y_value_50 ٢.٥"),
     ({"timestamp": "2024-02-30 00:00:00"}, "bad_timestamp", "2024-02-30 00:00:00", "2024-02-30 00:00:00"),
     ({"timestamp": "now"}, "bad_timestamp", "now", "now"),
-    ({"gpu_name": "NVIDIA H200"}, "unknown_gpu", "NVIDIA H200", "NVIDIA H200"),
+    ({"gpu_name": "NVIDIA Z9"}, "unknown_gpu", "NVIDIA Z9", "NVIDIA Z9"),
     ({"gpu_name": ""}, "unknown_gpu", "", ""),
 ]
 
@@ -226,7 +317,7 @@ def test_a_scalar_of_400_digits_stops_no_other_row(imported):
 
 
 def test_a_row_that_cannot_be_used_leaves_nothing_behind(imported):
-    assert imported({"gpu_name": "NVIDIA H200"}).manifests == []
+    assert imported({"gpu_name": "NVIDIA Z9"}).manifests == []
 
 
 def test_another_activation_than_the_published_one_is_another_function(imported):
@@ -405,7 +496,7 @@ def test_any_bytes_are_read_or_refused_in_one_line(imported, found):
 
 
 def test_what_is_written_is_a_verified_catalog_and_the_report(imported, tmp_path):
-    result = imported({}, {}, {"kernel_provider": "liger"}, {"metric_name": "memory"}, {"kernel_name": "größer"})
+    result = imported({}, {}, {"kernel_provider": "liger"}, {"metric_name": "energy"}, {"kernel_name": "größer"})
     importing.write(result, tmp_path / "new" / "folder")
     assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == ["catalog.json", "report.json"]
     found = catalog.read(tmp_path / "new" / "folder" / "catalog.json")
@@ -417,12 +508,14 @@ def test_what_is_written_is_a_verified_catalog_and_the_report(imported, tmp_path
         "rows": 5,
         "imported": {"speed": 2},
         "duplicates": 1,
-        "skipped": {"unknown_kernel": {"größer": 1}, "unsupported_metric": {"memory": 1}},
+        "skipped": {"unknown_kernel": {"größer": 1}, "unknown_metric": {"energy": 1}},
         "entries": [
             {"record": 3, "reason": "duplicate", "found": f"{EXTERNAL_ID} as in record 2, the same value"},
-            {"record": 5, "reason": "unsupported_metric", "found": "memory"},
+            {"record": 5, "reason": "unknown_metric", "found": "energy"},
             {"record": 6, "reason": "unknown_kernel", "found": "größer"},
         ],
+        "warnings": [],
+        "collisions": {"cells": 2, "mixed": 0},
     }
 
 
@@ -442,7 +535,7 @@ def test_the_order_of_rows_does_not_change_the_catalog(imported):
 def test_the_summary_counts_every_row(imported):
     rows = [{}, {}, {"kernel_name": "a"}, {"kernel_name": "a"}, {"kernel_name": "b"}, {"metric_unit": ""}]
     assert imported(*rows).summary() == [
-        "6 rows: 1 imported, 1 duplicates, 4 skipped",
+        "6 rows: 1 imported, 1 duplicate, 4 skipped",
         "skipped, unknown_kernel: a (2), b (1)",
-        "skipped, unknown_unit: nothing (1)",
+        "skipped, unknown_unit: (nothing) (1)",
     ]

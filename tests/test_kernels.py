@@ -18,12 +18,40 @@ PUBLISHED = Path(__file__).parents[2] / "shared" / "identity"
 
 OPERATIONS = {
     "cross_entropy": "sha256:14cde8c616cb03e202c3c3d33e9df412d0212cef02777cf582c31fa9756a7e34",
+    "distill_cosine_loss": "sha256:3afad1b6dfc51eed16f7ad0bbdaf0cd0d0166699ad3a123d7727fb06417e702d",
+    "distill_jsd_loss": "sha256:4ce30dbf7da705e4eac1f5d2dce3a47ea0174fae11af426c422e0064be63eac5",
+    "embedding": "sha256:25fa6855b83f75d56b874872f206fb972427b0ed35c787d4ac427f0b57f37465",
+    "fused_add_rms_norm": "sha256:770a9f88bcb40975cec139380f7c19381b220adf1c36431ceb26ffdba7c8d7a3",
+    "fused_linear_cpo_loss": "sha256:9f18d831dd7f05e8b12be1ab8f5822e7043f746854484932c949da1127afc09f",
     "fused_linear_cross_entropy": "sha256:4713ab4d824fd7d623a38cc8bc476ff80d6f27afbd188ff065991d0f4f911c6c",
+    "fused_linear_grpo_loss_sequence": "sha256:7643fcc6ed3ef16ee05591b7d2f94d9c681d22ee73bfbf5407b62ccd96244d0f",
+    "fused_linear_grpo_loss_token": "sha256:7643fcc6ed3ef16ee05591b7d2f94d9c681d22ee73bfbf5407b62ccd96244d0f",
+    "fused_linear_jsd": "sha256:71138de338d4a1a85e751a2db3bd1a1c08f93a234a9ab0cfd9c5ab35eb180b72",
+    "fused_linear_orpo_loss": "sha256:78124dd4d43a8979a0e362820fadc5ef5c159428015c94c18750bfdd5cfeb016",
+    "fused_linear_simpo_loss": "sha256:f90f215423e3cc037f25ad525bfccd742cc59928d9ab32cd693143c1091f8ac6",
+    "fused_moe": "sha256:cdde945e670f0a8f46a1941295d2df4a8c2c5c5013bb82dee7487ebb33659d18",
+    "fused_neighborhood_attention": "sha256:c262aae772acc262dd7e7d7ca29a8d6014a71805095c5e1ab1d7446e788daaa3",
+    "geglu": "sha256:37d2efb3485aaed1b4e4f05396c66543fc6cc4881351ffe5f0017b121ba4df3e",
+    "group_norm": "sha256:a5be9b2fb0c7941e7d6d4eba1be9c9b07195a9e70ceda6036eef65b3cfec1ad1",
+    "jsd": "sha256:eccbf4150e60ad41ce52a4bd06fa582b8b4d5ed394fcd096f069b08eadf420e6",
+    "kl_div": "sha256:6304060bf19ad78dbe0775fe45e942d7c2d9b4c9c474267e37bc5d8772a2c9db",
+    "kto_loss": "sha256:b10257d6984bff0331fb98f4789b53522adef23468049aa6a824f66430419f07",
     "layer_norm": "sha256:bc260cced62b2e2874a65a648a5a07ec250fe80ff7cf45f8452b2cd130a252a0",
+    "llama4_rope": "sha256:224b946feeec7a4e920c67c6b35ed37cfa1adb52183ea917d70548419e0c6a3d",
+    "megatron_cross_entropy": "sha256:9efef198c06e8d940f15c6559883aede757d9608afacaea9803aab5ffbacd44a",
+    "megatron_rms_norm": "sha256:2719cde9f6516c422f4ef2bc3eb251f149b034b6bd16fb674db029b9374e822e",
+    "megatron_swiglu": "sha256:2a90dbd952cea3e2cc1fa34fe620380b7e551a6880b30623aa876dd24cd072db",
+    "multi_token_attention": "sha256:daed040c2d774680d72fb0502074e800085dc4a87371ae4da62b78b8db9f1935",
+    "relu_squared": "sha256:ddb7fe09e7ccecb7a304760e5151718e336bc3241e991aa8926ec8deed368016",
     "rms_norm": "sha256:8ba8d8c445e8bd111c485ff037391ce3ba744145e55c2b755cf1a312600e8260",
     "rope": "sha256:e655a95629867bb20ea2d0e6b41bbde013db93f7fca6deb9a49b6ee8b4bc31a5",
     "softmax": "sha256:48e06011fd0c87d0367834dfaff4fc8e12077a2f2815e0498c88a65b3ada70bf",
+    "sparse_multi_token_attention": "sha256:daed040c2d774680d72fb0502074e800085dc4a87371ae4da62b78b8db9f1935",
+    "sparsemax": "sha256:f124d7a3760e8185a7c01d11bac52ecbccbfff7725c410552c4f3871e6c4ed57",
     "swiglu": "sha256:9f5873818070a40a4362749c3c53fd90f23c826f537813527353899853f8496d",
+    "tiled_geglu": "sha256:37d2efb3485aaed1b4e4f05396c66543fc6cc4881351ffe5f0017b121ba4df3e",
+    "tiled_swiglu": "sha256:9f5873818070a40a4362749c3c53fd90f23c826f537813527353899853f8496d",
+    "tvd": "sha256:ae6b46f63ebbe05fd99a0a300e677c432bf7b59aad42e2c3060aa0aaa924daec",
 }
 
 EPS = {"eps": 1e-6}
@@ -109,7 +137,7 @@ def test_workloads_have_their_published_digests(name, axes, dtype, scalars, publ
 @pytest.mark.skipif(
     not PUBLISHED.is_dir(), reason="the published identities are not beside the repository (../shared/identity)"
 )
-def test_every_published_workload_of_these_kernels_is_reproduced():
+def test_every_published_workload_is_reproduced():
     cases = json.loads((PUBLISHED / "sample-workloads.json").read_text())
     found = {}
     for published, entry in cases.items():
@@ -119,14 +147,19 @@ def test_every_published_workload_of_these_kernels_is_reproduced():
             case = Case(entry["spec"]["axes"], key.rpartition("-")[2], scalars)
             found[published] = digest(manifests.workload(loaded(name), case))
             assert case.key == key
-    assert len(found) == 9
+    assert len(found) == len(cases)
     assert [pair for pair in found.items() if pair[0] != pair[1]] == []
 
 
 def test_the_default_scalars_are_those_of_the_published_workloads():
-    assert {name: kernel.scalars for name, kernel in kernels.load_all().items() if kernel.scalars} == {
-        "layer_norm": EPS,
-        "rms_norm": EPS,
+    found = {name: kernel.scalars for name, kernel in kernels.load_all().items() if kernel.scalars}
+    eps = ("fused_add_rms_norm", "group_norm", "layer_norm", "megatron_rms_norm", "rms_norm")
+    distillation = {"weight_hard_loss": 0.5, "weight_soft_loss": 0.5}
+    assert found == dict.fromkeys(eps, EPS) | {
+        "distill_cosine_loss": distillation,
+        "distill_jsd_loss": distillation,
+        "fused_linear_jsd": {"beta": 0.5},
+        "kto_loss": {"beta": 0.1},
     }
 
 
@@ -145,6 +178,16 @@ def test_the_default_scalars_are_those_of_the_published_workloads():
             ],
         ),
         ("softmax", [{"M", "dtype"}]),
+        ("fused_linear_jsd", [{"H", "V", "dtype", "mode"}]),
+        ("jsd", [{"B", "T"}, {"vocab_size", "bsz", "seq_len"}]),
+        ("megatron_rms_norm", [{"S", "B"}]),
+        (
+            "fused_moe",
+            [
+                {"sweep_dim", "E", "H", "K", "dtype", "intermediate_dim"},
+                {"sweep_dim", "T", "H", "K", "dtype", "intermediate_dim"},
+            ],
+        ),
         ("swiglu", [{"B", "dtype", "hidden_act", "hidden_size", "intermediate_size"}]),
     ],
 )

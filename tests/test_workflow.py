@@ -220,7 +220,7 @@ def test_imported_runs_join_the_catalog(again):
     assert SEED_RUN in found["objects"]
     assert found["summary"]["runs"] == {"passed": len(EVERYTHING) + 1}
     report = json.loads((again.folder / "results/imports/a100/report.json").read_text())
-    assert report == {"rows": 1, "imported": {"speed": 1}, "duplicates": 0, "skipped": {}, "entries": []}
+    assert (report["rows"], report["imported"], report["entries"]) == (1, {"speed": 1}, [])
 
 
 def test_an_import_that_cannot_be_read_fails_with_one_line(again):
