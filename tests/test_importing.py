@@ -164,6 +164,93 @@ def test_a_memory_row_is_a_run_of_its_own(imported):
     assert catalog.verify(catalog.build(result.manifests)) == []
 
 
+# ---- the sweeps of liger-kernel 0.8
+
+PROBED = {"bsz": 4, "seq_len": 8192}  # by a memory probe: no shape, unless a script says so
+BF16 = {"dtype": "torch.bfloat16"}
+LLAMA = {"hidden_size": 4096, "intermediate_size": 14336}
+HEADS = {"num_attention_heads": 32, "num_key_value_heads": 8}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "x", "value", "config", "case"),
+    [
+        ("rms_norm", "T", "1024", {"hidden_size": 4096, **BF16, "eps": 1e-6}, "hidden4096-rows1024-bf16"),
+        ("layer_norm", "T", "2048", {"hidden_size": 4096, **BF16, "eps": 1e-6}, "hidden4096-rows2048-bf16"),
+        ("softmax", "BT", "32768", {"hidden_size": 4096, **BF16}, "hidden4096-rows32768-bf16"),
+        ("cross_entropy", "BT", "2048", {"vocab_size": 128256}, "tokens2048-vocab128256-fp32"),
+        (
+            "swiglu",
+            "T",
+            "1024",
+            {**LLAMA, **BF16, "hidden_act": "silu"},
+            "batch4-hidden4096-intermediate14336-seq1024-bf16",
+        ),
+        ("rope", "T", "1024", {"hidden_size": 4096, **HEADS, **BF16}, "hidden4096-kv_heads8-q_heads32-seq1024-bf16"),
+        (
+            "fused_linear_cross_entropy",
+            "BT",
+            "1024",
+            {"hidden_size": 4096, "vocab_size": 128256, **BF16, "eps": 1e-6},
+            "hidden4096-tokens1024-vocab128256-bf16",
+        ),
+        ("jsd", "BT", "1024", {"vocab_size": 128256}, "tokens1024-vocab128256-fp32"),
+        (
+            "group_norm",
+            "BT",
+            "2048",
+            {"hidden_size": 4096, **BF16, "channels_per_group": 4, "eps": 1e-6, "H": 512},
+            "batch4-channels4096-channels_per_group4-hidden512-bf16",
+        ),
+        (
+            "embedding",
+            "BT",
+            "2048",
+            {"hidden_size": 4096, "vocab_size": 128256, **BF16, "T": 1024},
+            "batch2-hidden4096-seq1024-vocab128256-bf16",
+        ),
+        ("rms_norm", "model_config", "deepseek_v3", {"eps": 1e-6}, "hidden7168-rows8192-bf16"),
+        ("softmax", "model_config", "qwen2.5_7b", {}, "hidden3584-rows32768-bf16"),
+        ("cross_entropy", "model_config", "llama_2_7b", {}, "tokens32768-vocab32000-fp32"),
+        (
+            "swiglu",
+            "model_config",
+            "llama_2_7b",
+            {"hidden_act": "silu"},
+            "batch4-hidden4096-intermediate11008-seq8192-bf16",
+        ),
+        ("rope", "model_config", "qwen2.5_72b", {}, "hidden8192-kv_heads8-q_heads64-seq8192-bf16"),
+        (
+            "group_norm",
+            "model_config",
+            "llama_3_8b",
+            {"channels_per_group": 4, "eps": 1e-6, "H": 512},
+            "batch64-channels4096-channels_per_group4-hidden512-bf16",
+        ),
+    ],
+)
+def test_today_s_sweeps_have_the_shape_that_is_really_run(imported, kernel, x, value, config, case):
+    text = json.dumps(config | PROBED)
+    row = {"kernel_name": kernel, "x_name": x, "x_value": value, "extra_benchmark_config_str": text}
+    result = imported(row)
+    assert counts(result) == (1, 0, 0), result.entries
+    assert the_run(result)["spec"]["sourceNative"]["externalId"].split("/")[4] == case
+
+
+def test_an_unknown_model_is_refused(imported):
+    text = json.dumps(PROBED)
+    row = {"kernel_name": "softmax", "x_name": "model_config", "extra_benchmark_config_str": text}
+    result = imported(row | {"x_value": "llama_9"}, row | {"x_value": "llama_3_8b"})
+    assert result.report["skipped"] == {"unknown_model": {"llama_9": 1}}
+
+
+def test_modes_and_providers_of_today_s_suite(imported):
+    result = imported({"kernel_operation_mode": "no-grad-forward"}, {"kernel_provider": "liger_triton"}, {})
+    assert counts(result) == (3, 0, 0)
+    notes = [protocol["spec"]["comparability"]["notes"] for protocol in by_kind(result)["BenchmarkProtocol"]]
+    assert sum("under torch.no_grad" in note for note in notes) == 1
+
+
 MEGATRON = {
     "kernel_name": "megatron_rms_norm",
     "x_value": "1024",
@@ -243,7 +330,7 @@ BAD_ROWS = [
     ({"kernel_name": ""}, "unknown_kernel", "", ""),
     ({"metric_name": "energy", "metric_unit": "J"}, "unknown_metric", "energy", "energy"),
     ({"metric_unit": "us"}, "unknown_unit", "us", "us"),
-    ({"kernel_operation_mode": "no-grad-forward"}, "unknown_mode", "no-grad-forward", "no-grad-forward"),
+    ({"kernel_operation_mode": "sideways"}, "unknown_mode", "sideways", "sideways"),
     ({"kernel_provider": "cutile"}, "unknown_provider", "cutile", "cutile"),
     ({"x_name": "T"}, "unknown_dialect", "rms_norm", "x_name T with the config keys M, dtype, eps"),
     (config(bsz=1), "unknown_dialect", "rms_norm", "x_name H with the config keys M, bsz, dtype, eps"),
@@ -287,6 +374,20 @@ BAD_ROWS = [
     ({"y_value_50": "٢.٥"}, "bad_median", "rms_norm", "y_value_50 ٢.٥"),
     ({"timestamp": "2024-02-30 00:00:00"}, "bad_timestamp", "2024-02-30 00:00:00", "2024-02-30 00:00:00"),
     ({"timestamp": "now"}, "bad_timestamp", "now", "now"),
+    ({"timestamp": "1999-12-31 23:59:59"}, "bad_timestamp", "1999-12-31 23:59:59", "1999-12-31 23:59:59"),
+    (config(M=2**40), "absurd_size", "rms_norm", "x of shape [1099511627776, 16384]"),
+    (
+        {
+            "kernel_name": "rope",
+            "x_value": "16",
+            "extra_benchmark_config_str": json.dumps(
+                {"dtype": "torch.bfloat16", "seq_len": 8, "num_q_heads": 32, "num_kv_heads": 8}
+            ),
+        },
+        "bad_shape",
+        "rope",
+        "q: expected dimensions of at least 1",
+    ),
     ({"gpu_name": "NVIDIA Z9"}, "unknown_gpu", "NVIDIA Z9", "NVIDIA Z9"),
     ({"gpu_name": ""}, "unknown_gpu", "", ""),
 ]

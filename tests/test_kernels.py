@@ -192,7 +192,13 @@ def test_the_default_scalars_are_those_of_the_published_workloads():
     ],
 )
 def test_dialects_have_the_keys_of_the_published_rows(name, keys):
-    assert [dialect.keys for dialect in loaded(name).dialects] == keys
+    assert [dialect.keys for dialect in loaded(name).dialects[: len(keys)]] == keys
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_no_row_has_two_dialects(name):
+    known = [(dialect.x, dialect.keys) for dialect in loaded(name).dialects]
+    assert known and len(set(known)) == len(known)
 
 
 # ---- what runs on a CPU

@@ -4,9 +4,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from kernelcat import catalog, files, identity, importing, schema, show
+from kernelcat import authoring, catalog, files, identity, importing, published, schema, show
 from kernelcat.errors import KernelcatError, exit_code
-from kernelcat.kernel import MODES
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -18,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def digest(arguments: argparse.Namespace) -> int:
     manifest = files.load(arguments.file)
     try:
-        print(identity.digest(manifest))
+        print(identity.digest(authoring.normalised(manifest)))
     except KernelcatError as error:
         raise KernelcatError(f"{arguments.file}: {error}") from None
     return 0
@@ -28,11 +27,15 @@ def validate(arguments: argparse.Namespace) -> int:
     valid = True
     for path in arguments.files:
         try:
-            faults = schema.faults(files.load(path))
+            document = files.load(path)
         except KernelcatError as error:
             print(error)
             valid = False
             continue
+        try:
+            faults = schema.faults(authoring.normalised(document))
+        except KernelcatError as error:
+            faults = [error]
         for fault in faults:
             print(f"{path}: {fault}")
         if faults:
@@ -106,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--workload", help="a part of the case's name, or the beginning of the workload's digest")
     command.add_argument("--device", help="a part of the device's name")
     command.add_argument("--provider", help="this provider")
-    command.add_argument("--mode", choices=tuple(MODES))
+    command.add_argument("--mode", choices=tuple(published.MODES))
     return parser
 
 

@@ -8,8 +8,13 @@ from kernelcat.errors import KernelcatError
 from kernelcat.fault import one_line
 from kernelcat.kernel import TORCH_NAMES, Case, Dialect, Kernel
 from kernelcat.metrics import Row
+from kernelcat.models import MODELS
 
 DTYPES = {name: token for token, name in TORCH_NAMES.items()}
+
+
+MAX_ELEMENTS = 2**44
+"""No tensor of a benchmark on one GPU has more: at one byte each they are 16 TiB."""
 
 
 class Unusable(Exception):
@@ -30,10 +35,22 @@ def case(row: Row, kernel: Kernel) -> tuple[Case, Dialect]:
     if dialect is None:
         keys = ", ".join(sorted(config)) or "nothing"
         raise Unusable("unknown_dialect", row.kernel_name, f"x_name {row.x_name} with the config keys {keys}")
+    if dialect.models:
+        if row.x_value not in MODELS:
+            raise Unusable("unknown_model", row.x_value, f"x_value {row.x_value}")
+        config |= MODELS[row.x_value]
     for key, expected in dialect.fixed.items():
         if config[key] != expected:
             raise Unusable("unknown_config", row.kernel_name, f"{key} {config[key]!r} where {expected!r} is known")
-    return Case(_axes(row, dialect, config), _dtype(row, dialect, config), _scalars(row, dialect, config)), dialect
+    found = Case(_axes(row, dialect, config), _dtype(row, dialect, config), _scalars(row, dialect, config))
+    try:
+        shapes = kernel.shapes(kernel.inputs | kernel.outputs, found.axes)
+    except KernelcatError as error:
+        raise Unusable("bad_shape", row.kernel_name, str(error)) from None
+    for name, shape in shapes.items():
+        if math.prod(shape) > MAX_ELEMENTS:
+            raise Unusable("absurd_size", row.kernel_name, f"{name} of shape {list(shape)}")
+    return found, dialect
 
 
 def _config(row: Row) -> dict:
@@ -51,11 +68,13 @@ def _config(row: Row) -> dict:
 
 
 def _axes(row: Row, dialect: Dialect, config: dict) -> dict[str, int]:
-    x = number(row.x_value)
-    if not x.is_integer():
-        raise Unusable("bad_x_value", row.kernel_name, f"x_value {row.x_value}")
     # axis expressions have lower-case names only, the CSV's keys are of any case
-    known = {key.lower(): value for key, value in config.items()} | {dialect.x.lower(): int(x)}
+    known = {key.lower(): value for key, value in config.items()}
+    if not dialect.models:
+        x = number(row.x_value)
+        if not x.is_integer():
+            raise Unusable("bad_x_value", row.kernel_name, f"x_value {row.x_value}")
+        known[dialect.x.lower()] = int(x)
     axes = {}
     for axis, expression in dialect.axes.items():
         try:

@@ -13,7 +13,7 @@ from kernelcat import catalog, dialects, doubts, files, identity, kernels, manif
 from kernelcat.dialects import Unusable
 from kernelcat.errors import KernelcatError
 from kernelcat.fault import one_line
-from kernelcat.kernel import MODES, Case, Kernel
+from kernelcat.kernel import Case, Kernel
 from kernelcat.libraries import CSV_PROVIDERS
 from kernelcat.metrics import Row
 
@@ -21,6 +21,9 @@ SOURCE = "liger-kernel-bench"
 
 UNITS = {"speed": "ms", "memory": "MB"}
 """The metrics that are imported, and their units; the MB of the suite are 2^20 bytes."""
+
+EARLIEST = "2007-06"
+"""The month of CUDA 1.0: nothing was timed on a GPU by these means before."""
 
 
 @dataclass
@@ -125,7 +128,7 @@ class _Builder:
             raise Unusable("unknown_metric", row.metric_name, row.metric_name)
         if row.metric_unit != UNITS[row.metric_name]:
             raise Unusable("unknown_unit", row.metric_unit, row.metric_unit)
-        if row.kernel_operation_mode not in MODES:
+        if row.kernel_operation_mode not in published.MODES:
             raise Unusable("unknown_mode", row.kernel_operation_mode, row.kernel_operation_mode)
         if row.kernel_provider not in CSV_PROVIDERS:
             raise Unusable("unknown_provider", row.kernel_provider, row.kernel_provider)
@@ -134,7 +137,9 @@ class _Builder:
         try:
             observed_at = identity.instant(row.timestamp)
         except KernelcatError:
-            raise Unusable("bad_timestamp", row.timestamp, row.timestamp) from None
+            observed_at = ""
+        if observed_at < EARLIEST:
+            raise Unusable("bad_timestamp", row.timestamp, row.timestamp)
         event = manifests.Event(
             row.kernel_name, row.kernel_operation_mode, row.kernel_provider, row.gpu_name, case.key, row.timestamp
         )

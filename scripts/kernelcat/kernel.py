@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from kernelcat import identity
 from kernelcat.errors import KernelcatError
 from kernelcat.libraries import TORCH_COMPILE, Library
+from kernelcat.models import MODELS
 
 TORCH_NAMES = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}
 """The dtypes a case may have, and how the Liger suite writes them."""
@@ -21,6 +22,9 @@ MODES = {
     "full": "forward and backward pass",
 }
 """What is timed, and how titles call it."""
+
+
+MODEL_KEYS = frozenset(key for values in MODELS.values() for key in values)
 
 
 @dataclass(frozen=True)
@@ -102,8 +106,9 @@ class Dialect:
     `x` is the row's x_name. `axes` gives each axis as an expression over x and the config's keys; `dtype` is the key
     of the dtype, or None where the script does not say that it generates `assumes`; `scalars` maps scalars to keys, or
     to the value that the script takes without saying so; `fixed` lists keys with the only value that is understood;
-    `ignored` are keys that do not change the case. `backward_has_forward` marks scripts whose "backward" times the
-    forward pass as well.
+    `ignored` are keys that do not change the case. `models` says that x is a model's name (kernelcat.models), whose
+    values stand for keys that the config lacks. `backward_has_forward` marks scripts whose "backward" times the forward
+    pass as well.
     """
 
     x: str
@@ -113,6 +118,7 @@ class Dialect:
     scalars: dict[str, str | float] = field(default_factory=dict)
     fixed: dict[str, object] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+    models: bool = False
     backward_has_forward: bool = False
 
     @property
@@ -121,7 +127,34 @@ class Dialect:
         named = {name for expression in self.axes.values() for name in re.findall(r"[A-Za-z_]\w*", expression)}
         dtype = {self.dtype} if self.dtype else set()
         scalars = {key for key in self.scalars.values() if isinstance(key, str)}
-        return frozenset(named - {self.x} | dtype | scalars | {*self.fixed} | {*self.ignored})
+        keys = frozenset(named - {self.x} | dtype | scalars | {*self.fixed} | {*self.ignored})
+        return keys - MODEL_KEYS if self.models else keys
+
+
+def token_sweeps(
+    x: str,
+    axes: dict[str, str],
+    dtype: str | None = "dtype",
+    scalars: dict[str, str | float] | None = None,
+    fixed: dict[str, object] | None = None,
+    ignored: tuple[str, ...] = (),
+) -> tuple[Dialect, Dialect]:
+    """The two dialects that liger-kernel 0.8's scripts have in common: a sweep over token counts, whose x is "T" (the
+    length of one sequence) or "BT" (the tokens of a batch), and one over models.
+
+    `axes` as for the former; there `bsz` and `seq_len` are what a memory probe found, and no shape unless an axis says
+    so. In a sweep over models they are the shape. (benchmark_model_configs.py: build_token_length_sweep,
+    build_model_config_sweep.)
+    """
+    tokens = {"T": "seq_len", "BT": "(bsz * seq_len)"}[x]
+    of_model = {axis: re.sub(rf"\b{x}\b", tokens, expression) for axis, expression in axes.items()}
+
+    def sweep(name: str, axes: dict[str, str], models: bool) -> Dialect:
+        named = " ".join(axes.values())
+        probed = tuple(key for key in ("bsz", "seq_len") if not re.search(rf"\b{key}\b", named))
+        return Dialect(name, axes, dtype, "fp32", scalars or {}, fixed or {}, (*ignored, *probed), models)
+
+    return sweep(x, axes, models=False), sweep("model_config", of_model, models=True)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Cross entropy: the mean over tokens of logsumexp(logits) - logits[target]."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, torch_compile
+from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
 from kernelcat.libraries import LIGER, TORCH
 
 
@@ -36,5 +36,8 @@ KERNEL = Kernel(
         "torch": Provider(pytorch, TORCH, "torch.nn:CrossEntropyLoss"),
         "torch_compile": torch_compile(pytorch, "torch.nn:CrossEntropyLoss"),
     },
-    dialects=(Dialect("V", axes={"tokens": "B * T", "vocab": "V"}, dtype=None),),
+    dialects=(
+        Dialect("V", axes={"tokens": "B * T", "vocab": "V"}, dtype=None),
+        *token_sweeps("BT", axes={"tokens": "BT", "vocab": "vocab_size"}, dtype=None),
+    ),
 )

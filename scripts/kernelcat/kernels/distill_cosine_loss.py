@@ -1,6 +1,6 @@
 """Distillation: linear layers of student and teacher, cosine similarity and cross entropy, weighted, in one."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="Distillation cosine loss",
@@ -24,6 +24,12 @@ KERNEL = Kernel(
             scalars={"weight_hard_loss": "weight_hard_loss", "weight_soft_loss": "weight_soft_loss"},
             fixed={"bias": False, "ignore_index": -100},
             ignored=("mode",),
+        ),
+        *token_sweeps(
+            "BT",
+            axes={"tokens": "BT", "hidden": "hidden_size", "vocab": "vocab_size"},
+            scalars={"weight_hard_loss": "weight_hard_loss", "weight_soft_loss": "weight_soft_loss"},
+            fixed={"bias": False, "ignore_index": -100},
         ),
     ),
 )

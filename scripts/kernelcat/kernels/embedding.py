@@ -1,6 +1,6 @@
 """Embedding: the rows of a table that ids choose."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="Embedding",
@@ -12,5 +12,8 @@ KERNEL = Kernel(
         "weight": tensor("vocab hidden", fan_in="hidden"),
     },
     outputs={"y": tensor("batch seq hidden")},
-    dialects=(Dialect("V", axes={"vocab": "V", "batch": "B", "seq": "T", "hidden": "D"}),),
+    dialects=(
+        Dialect("V", axes={"vocab": "V", "batch": "B", "seq": "T", "hidden": "D"}),
+        *token_sweeps("BT", axes={"batch": "BT // T", "seq": "T", "hidden": "hidden_size", "vocab": "vocab_size"}),
+    ),
 )

@@ -1,6 +1,6 @@
 """Addition of a residual and RMSNorm in one: residual_out = x + residual, y = rms_norm(residual_out)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="Fused add RMSNorm",
@@ -14,5 +14,10 @@ KERNEL = Kernel(
         "weight": tensor("hidden"),
     },
     outputs={"y": tensor("rows hidden"), "residual_out": tensor("rows hidden")},
-    dialects=(Dialect("H", axes={"rows": "M", "hidden": "H"}, scalars={"eps": "eps"}),),
+    dialects=(
+        Dialect("H", axes={"rows": "M", "hidden": "H"}, scalars={"eps": "eps"}),
+        *token_sweeps(
+            "BT", axes={"rows": "BT", "hidden": "hidden_size"}, scalars={"eps": "eps"}, ignored=("intermediate_size",)
+        ),
+    ),
 )

@@ -1,6 +1,6 @@
 """Linear layer and cross entropy in one: the mean over tokens of logsumexp(x · weightᵀ) - (x · weightᵀ)[target]."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, torch_compile
+from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
 from kernelcat.libraries import LIGER, TORCH
 
 
@@ -54,5 +54,8 @@ KERNEL = Kernel(
         "torch": Provider(pytorch, TORCH, "torch.nn:CrossEntropyLoss", interface="on torch.nn.functional.linear"),
         "torch_compile": torch_compile(pytorch, "torch.nn:CrossEntropyLoss"),
     },
-    dialects=(Dialect("BT", axes={"tokens": "BT", "hidden": "H", "vocab": "V"}, ignored=("mode",)),),
+    dialects=(
+        Dialect("BT", axes={"tokens": "BT", "hidden": "H", "vocab": "V"}, ignored=("mode",)),
+        *token_sweeps("BT", axes={"tokens": "BT", "hidden": "hidden_size", "vocab": "vocab_size"}, ignored=("eps",)),
+    ),
 )

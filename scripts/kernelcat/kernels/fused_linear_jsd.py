@@ -1,6 +1,6 @@
 """Linear layers of student and teacher and the generalised Jensen-Shannon divergence in one (arXiv:2306.13649)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="Fused linear JSD",
@@ -17,5 +17,8 @@ KERNEL = Kernel(
     outputs={"loss": tensor("1")},
     dialects=(
         Dialect("BT", axes={"tokens": "BT", "hidden": "H", "vocab": "V"}, scalars={"beta": 0.5}, ignored=("mode",)),
+        *token_sweeps(
+            "BT", axes={"tokens": "BT", "hidden": "hidden_size", "vocab": "vocab_size"}, scalars={"beta": 0.5}
+        ),
     ),
 )

@@ -1,6 +1,6 @@
 """GEGLU MLP: y = (gelu(x · w_gateᵀ) ∗ (x · w_upᵀ)) · w_downᵀ with the tanh form of gelu (arXiv:2002.05202)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="GEGLU",
@@ -16,6 +16,11 @@ KERNEL = Kernel(
     outputs={"y": tensor("batch seq hidden")},
     dialects=(
         Dialect(
+            "T",
+            axes={"batch": "bsz", "seq": "T", "hidden": "hidden_size", "intermediate": "intermediate_size"},
+            fixed={"hidden_act": "gelu_pytorch_tanh"},
+        ),
+        *token_sweeps(
             "T",
             axes={"batch": "bsz", "seq": "T", "hidden": "hidden_size", "intermediate": "intermediate_size"},
             fixed={"hidden_act": "gelu_pytorch_tanh"},

@@ -1,6 +1,6 @@
 """Group normalisation: each group of channels of a sample to mean 0 and variance 1 (arXiv:1803.08494)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="GroupNorm",
@@ -20,6 +20,16 @@ KERNEL = Kernel(
         Dialect(
             "C",
             axes={"batch": "M", "channels": "C", "hidden": "H", "channels_per_group": "channels_per_group"},
+            scalars={"eps": "eps"},
+        ),
+        *token_sweeps(
+            "BT",
+            axes={
+                "batch": "BT // H",
+                "channels": "hidden_size",
+                "hidden": "H",
+                "channels_per_group": "channels_per_group",
+            },
             scalars={"eps": "eps"},
         ),
     ),

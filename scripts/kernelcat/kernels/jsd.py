@@ -1,6 +1,6 @@
 """Generalised Jensen-Shannon divergence of two distributions, the mean over tokens (arXiv:2306.13649)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="JSD",
@@ -14,6 +14,6 @@ KERNEL = Kernel(
     outputs={"loss": tensor("1")},
     dialects=(
         Dialect("V", axes={"tokens": "B * T", "vocab": "V"}, dtype=None),
-        Dialect("BT", axes={"tokens": "BT", "vocab": "vocab_size"}, dtype=None, ignored=("bsz", "seq_len")),
+        *token_sweeps("BT", axes={"tokens": "BT", "vocab": "vocab_size"}, dtype=None),
     ),
 )

@@ -1,6 +1,6 @@
 """Kullback-Leibler divergence: the mean over tokens of the sum of target · (log target - log input)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="KL divergence",
@@ -12,5 +12,8 @@ KERNEL = Kernel(
         "target_probs": tensor("tokens vocab"),
     },
     outputs={"loss": tensor("1")},
-    dialects=(Dialect("V", axes={"tokens": "B * T", "vocab": "V"}, dtype=None),),
+    dialects=(
+        Dialect("V", axes={"tokens": "B * T", "vocab": "V"}, dtype=None),
+        *token_sweeps("BT", axes={"tokens": "BT", "vocab": "vocab_size"}, dtype=None, fixed={"reduction": "batchmean"}),
+    ),
 )

@@ -1,6 +1,6 @@
 """LayerNorm: y = (x - mean(x)) / sqrt(var(x) + eps) · weight + bias over the last axis (arXiv:1607.06450)."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, torch_compile
+from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
 from kernelcat.libraries import LIGER, TORCH
 
 
@@ -41,5 +41,8 @@ KERNEL = Kernel(
         "torch": Provider(pytorch, TORCH, "torch.nn:LayerNorm"),
         "torch_compile": torch_compile(pytorch, "torch.nn:LayerNorm"),
     },
-    dialects=(Dialect("N", axes={"rows": "M", "hidden": "N"}, scalars={"eps": "eps"}),),
+    dialects=(
+        Dialect("N", axes={"rows": "M", "hidden": "N"}, scalars={"eps": "eps"}),
+        *token_sweeps("T", axes={"rows": "T", "hidden": "hidden_size"}, scalars={"eps": "eps"}),
+    ),
 )

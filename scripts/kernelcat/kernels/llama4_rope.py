@@ -1,6 +1,6 @@
 """Rotary position embedding of queries and keys with neighbours as pairs, as in Llama 4 (arXiv:2104.09864)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="Llama 4 RoPE",
@@ -17,5 +17,14 @@ KERNEL = Kernel(
     dialects=(
         Dialect("H", axes={"seq": "seq_len", "hidden": "H", "q_heads": "num_q_heads", "kv_heads": "num_kv_heads"}),
         Dialect("T", axes={"seq": "T", "hidden": "hidden_size", "q_heads": "num_q_heads", "kv_heads": "num_kv_heads"}),
+        *token_sweeps(
+            "T",
+            axes={
+                "seq": "T",
+                "hidden": "hidden_size",
+                "q_heads": "num_attention_heads",
+                "kv_heads": "num_key_value_heads",
+            },
+        ),
     ),
 )

@@ -1,6 +1,6 @@
 """Squared ReLU: y = max(x, 0)² (arXiv:2109.08668)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="Squared ReLU",
@@ -11,5 +11,8 @@ KERNEL = Kernel(
         "x": tensor("rows hidden"),
     },
     outputs={"y": tensor("rows hidden")},
-    dialects=(Dialect("N", axes={"rows": "M", "hidden": "N"}),),
+    dialects=(
+        Dialect("N", axes={"rows": "M", "hidden": "N"}),
+        *token_sweeps("BT", axes={"rows": "BT", "hidden": "hidden_size"}),
+    ),
 )

@@ -1,6 +1,6 @@
 """RMSNorm: y = x / sqrt(mean(x²) + eps) · weight, the mean over the last axis (arXiv:1910.07467)."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, torch_compile
+from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
 from kernelcat.libraries import HUGGINGFACE, LIGER
 
 
@@ -40,5 +40,8 @@ KERNEL = Kernel(
         "huggingface": Provider(huggingface, HUGGINGFACE, "transformers.models.llama.modeling_llama:LlamaRMSNorm"),
         "torch_compile": torch_compile(huggingface, "transformers.models.llama.modeling_llama:LlamaRMSNorm"),
     },
-    dialects=(Dialect("H", axes={"rows": "M", "hidden": "H"}, scalars={"eps": "eps"}),),
+    dialects=(
+        Dialect("H", axes={"rows": "M", "hidden": "H"}, scalars={"eps": "eps"}),
+        *token_sweeps("T", axes={"rows": "T", "hidden": "hidden_size"}, scalars={"eps": "eps"}),
+    ),
 )

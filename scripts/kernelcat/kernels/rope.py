@@ -1,7 +1,7 @@
 """Rotary position embedding of queries and keys: the halves of each head, as pairs, turned by position · 10000^(-2i/d)
 (arXiv:2104.09864, in the half-split layout of Llama)."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, torch_compile
+from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
 from kernelcat.libraries import HUGGINGFACE, LIGER
 
 
@@ -66,5 +66,14 @@ KERNEL = Kernel(
     dialects=(
         Dialect("H", axes={"seq": "seq_len", "hidden": "H", "q_heads": "num_q_heads", "kv_heads": "num_kv_heads"}),
         Dialect("T", axes={"seq": "T", "hidden": "hidden_size", "q_heads": "num_q_heads", "kv_heads": "num_kv_heads"}),
+        *token_sweeps(
+            "T",
+            axes={
+                "seq": "T",
+                "hidden": "hidden_size",
+                "q_heads": "num_attention_heads",
+                "kv_heads": "num_key_value_heads",
+            },
+        ),
     ),
 )

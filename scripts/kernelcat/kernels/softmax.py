@@ -1,6 +1,6 @@
 """Softmax over the last axis: y = exp(x - max(x)) / sum(exp(x - max(x)))."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, torch_compile
+from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
 from kernelcat.libraries import LIGER, TORCH
 
 
@@ -36,5 +36,8 @@ KERNEL = Kernel(
         "torch": Provider(pytorch, TORCH, "torch.nn:Softmax"),
         "torch_compile": torch_compile(pytorch, "torch.nn:Softmax"),
     },
-    dialects=(Dialect("N", axes={"rows": "M", "hidden": "N"}),),
+    dialects=(
+        Dialect("N", axes={"rows": "M", "hidden": "N"}),
+        *token_sweeps("BT", axes={"rows": "BT", "hidden": "hidden_size"}),
+    ),
 )

@@ -1,6 +1,6 @@
 """Sparsemax over the last axis: the projection onto the probability simplex (arXiv:1602.02068)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="Sparsemax",
@@ -11,5 +11,8 @@ KERNEL = Kernel(
         "x": tensor("tokens features"),
     },
     outputs={"y": tensor("tokens features")},
-    dialects=(Dialect("V", axes={"tokens": "B * T", "features": "V"}, fixed={"dim": -1}),),
+    dialects=(
+        Dialect("V", axes={"tokens": "B * T", "features": "V"}, fixed={"dim": -1}),
+        *token_sweeps("BT", axes={"tokens": "BT", "features": "hidden_size"}, fixed={"dim": -1}),
+    ),
 )

@@ -1,6 +1,6 @@
 """SwiGLU MLP: y = (silu(x · w_gateᵀ) ∗ (x · w_upᵀ)) · w_downᵀ (arXiv:2002.05202)."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, torch_compile
+from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
 from kernelcat.libraries import HUGGINGFACE, LIGER
 
 
@@ -59,6 +59,11 @@ KERNEL = Kernel(
         Dialect(
             "T",
             axes={"batch": "B", "seq": "T", "hidden": "hidden_size", "intermediate": "intermediate_size"},
+            fixed={"hidden_act": "silu"},
+        ),
+        *token_sweeps(
+            "T",
+            axes={"batch": "bsz", "seq": "T", "hidden": "hidden_size", "intermediate": "intermediate_size"},
             fixed={"hidden_act": "silu"},
         ),
     ),

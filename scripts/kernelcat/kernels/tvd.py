@@ -1,6 +1,6 @@
 """Total variation distance: the mean over tokens of half the sum of |p - q|."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="Total variation distance",
@@ -12,5 +12,8 @@ KERNEL = Kernel(
         "q": tensor("tokens vocab"),
     },
     outputs={"loss": tensor("1")},
-    dialects=(Dialect("V", axes={"tokens": "B * T", "vocab": "V"}, dtype=None),),
+    dialects=(
+        Dialect("V", axes={"tokens": "B * T", "vocab": "V"}, dtype=None),
+        *token_sweeps("BT", axes={"tokens": "BT", "vocab": "vocab_size"}, dtype=None, fixed={"reduction": "batchmean"}),
+    ),
 )

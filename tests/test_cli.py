@@ -1,0 +1,86 @@
+"""The command line: exit codes, one clear line for a mistake, outputs untouched by it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from kernelcat import cli
+
+SEED = ROOT / "tests/data/seed"
+CSV = SEED / "rms_norm-backward-huggingface-a100.csv"
+RUN = "sha256:21df0b654e59f793c2f8d87b3f81249867881ad9ca5ae2325bc218aebafbab14"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """The working directory, with the seed's catalog and one damaged in the run's status."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["import", str(CSV), "--out", "seed"]) == 0
+    shutil.copy("seed/catalog.json", "good.json")
+    catalog = json.loads(Path("good.json").read_text())
+    Path("run.json").write_text(json.dumps(catalog["objects"][RUN]))
+    Path("text.json").write_text("[1")
+    catalog["objects"][RUN]["spec"]["status"] = "timeout"
+    Path("bad.json").write_text(json.dumps(catalog))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["digest", "run.json"], 0, RUN),
+        (
+            ["digest", "good.json"],
+            1,
+            "kernelcat: good.json: digest: expected a manifest with apiVersion",
+        ),
+        (["digest", "none.json"], 1, "kernelcat: none.json: expected a file, found: No such file or directory"),
+        (["digest", "text.json"], 1, "kernelcat: text.json: line 1, column 3: expected JSON"),
+        (["validate", "run.json", "good.json"], 0, "run.json: valid\ngood.json: valid"),
+        (["validate", "run.json", "text.json"], 1, "run.json: valid\ntext.json: line 1, column 3: expected JSON"),
+        (["validate", "bad.json"], 1, "bad.json: /objects/sha256:"),
+        (["verify", "good.json"], 0, "good.json: 7 objects, every digest and reference holds"),
+        (["verify", "bad.json"], 1, f"bad.json: {RUN}: expected an object with this digest, found sha256:"),
+        (["verify", "text.json"], 1, "kernelcat: text.json: line 1"),
+        (["merge", "good.json", "good.json", "--out", "new.json"], 0, "1 run: 1 passed"),
+        (["merge", "good.json", "bad.json", "--out", "new.json"], 1, f"kernelcat: {RUN}: expected an object with this"),
+        (["import", str(CSV), "--out", "new"], 0, "1 row: 1 imported, 0 duplicates, 0 skipped"),
+        (["import", "text.json", "--out", "new"], 1, "kernelcat: text.json: header: expected the 15 columns"),
+        (["import", str(CSV), "--out", "run.json"], 1, "kernelcat: run.json: File exists"),
+        (["show", "good.json", "--kernel", "softmax"], 0, "no runs"),
+        (["show", "good.json", "--device", "a100", "--workload", "hidden16384"], 0, "kernel    mode      provider"),
+        (["show", "text.json"], 1, "kernelcat: text.json: line 1"),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else None,
+)
+def test_commands_answer_in_a_line_and_a_code(folder, capsys, arguments, code, said):
+    capsys.readouterr()
+    assert cli.main(arguments) == code
+    out, err = capsys.readouterr()
+    assert (out + err).startswith(said)
+    assert "Traceback" not in err
+    if code and arguments[0] in ("merge", "import"):
+        assert not Path("new.json").exists() and not Path("new").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["digest"], ["frobnicate"], ["merge", "a.json"], ["show", "a", "--mode", "x"]]
+)
+def test_wrong_usage_is_code_2(capsys, arguments):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    assert caught.value.code == 2
+    assert "usage: kernelcat" in capsys.readouterr().err
+
+
+def test_a_reader_that_stops_early_is_no_mistake(folder):
+    command = f"{sys.executable} -m kernelcat.cli show good.json | head -c 1"
+    variables = {"PYTHONPATH": str(ROOT / "scripts"), "PATH": os.environ["PATH"]}
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, env=variables)
+    assert (result.stdout, result.stderr) == ("k", "")
