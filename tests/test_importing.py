@@ -209,6 +209,27 @@ HEADS = {"num_attention_heads": 32, "num_key_value_heads": 8}
             {"hidden_size": 4096, "vocab_size": 128256, **BF16, "T": 1024},
             "batch2-hidden4096-seq1024-vocab128256-bf16",
         ),
+        (
+            "cpo_loss",
+            "B",
+            "8",
+            {"hidden_size": 4096, "vocab_size": 128256, **BF16, "T": 1024},
+            "batch8-hidden4096-seq1024-vocab128256-bf16",
+        ),
+        (
+            "kto_loss",
+            "model_config",
+            "llama_2_7b",
+            {"T": 512, "bias": True, "beta": 0.1, "ignore_index": 42},
+            "batch4-hidden4096-seq512-vocab32000-bf16",
+        ),
+        (
+            "fused_linear_grpo_loss_token",
+            "B",
+            "2",
+            {"hidden_size": 4096, "vocab_size": 128256, **BF16, "T": 1024, "importance_sampling_level": "token"},
+            "batch2-seq1024-vocab128256-bf16",
+        ),
         ("rms_norm", "model_config", "deepseek_v3", {"eps": 1e-6}, "hidden7168-rows8192-bf16"),
         ("softmax", "model_config", "qwen2.5_7b", {}, "hidden3584-rows32768-bf16"),
         ("cross_entropy", "model_config", "llama_2_7b", {}, "tokens32768-vocab32000-fp32"),
@@ -235,6 +256,18 @@ def test_today_s_sweeps_have_the_shape_that_is_really_run(imported, kernel, x, v
     result = imported(row)
     assert counts(result) == (1, 0, 0), result.entries
     assert the_run(result)["spec"]["sourceNative"]["externalId"].split("/")[4] == case
+
+
+def test_a_renamed_kernel_meets_the_published_workload(imported):
+    old = {"T": 1024, "H": 4096, "V": 128256, "mode": "forward", **BF16}
+    new = {"hidden_size": 4096, "vocab_size": 128256, **BF16, "T": 1024, **PROBED}
+    row = {"x_name": "B", "x_value": "2"}
+    result = imported(
+        row | {"kernel_name": "fused_linear_cpo_loss", "extra_benchmark_config_str": json.dumps(old)},
+        row | {"kernel_name": "cpo_loss", "extra_benchmark_config_str": json.dumps(new)},
+    )
+    assert counts(result) == (2, 0, 0)
+    assert len(by_kind(result)["WorkloadCase"]) == len(by_kind(result)["ImplementationRevision"]) == 1
 
 
 def test_an_unknown_model_is_refused(imported):

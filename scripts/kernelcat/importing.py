@@ -116,7 +116,8 @@ class _Builder:
     """Builds runs and, each once, what they cite."""
 
     def __init__(self):
-        self.kernels = kernels.load_all()
+        known = kernels.load_all()
+        self.kernels = known | {name: kernel for kernel in known.values() for name in kernel.also}
         self._built: dict[tuple, tuple[str, dict]] = {}
 
     def usable(self, record: int, row: Row) -> tuple[doubts.Usable, dict[str, dict]]:

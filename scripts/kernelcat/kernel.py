@@ -140,13 +140,13 @@ def token_sweeps(
     ignored: tuple[str, ...] = (),
 ) -> tuple[Dialect, Dialect]:
     """The two dialects that liger-kernel 0.8's scripts have in common: a sweep over token counts, whose x is "T" (the
-    length of one sequence) or "BT" (the tokens of a batch), and one over models.
+    length of one sequence), "B" (the number of sequences) or "BT" (the tokens of a batch), and one over models.
 
     `axes` as for the former; there `bsz` and `seq_len` are what a memory probe found, and no shape unless an axis says
     so. In a sweep over models they are the shape. (benchmark_model_configs.py: build_token_length_sweep,
     build_model_config_sweep.)
     """
-    tokens = {"T": "seq_len", "BT": "(bsz * seq_len)"}[x]
+    tokens = {"T": "seq_len", "B": "bsz", "BT": "(bsz * seq_len)"}[x]
     of_model = {axis: re.sub(rf"\b{x}\b", tokens, expression) for axis, expression in axes.items()}
 
     def sweep(name: str, axes: dict[str, str], models: bool) -> Dialect:
@@ -176,10 +176,10 @@ class Kernel:
     """An operation and everything that is known about running it.
 
     `axes` are the names a case gives values to; the first one is the x of a CSV row. `derived` axes are expressions
-    over them. `operation_axes`, where given, are those of `axes` that the published operation lists.
-    `scalars` holds the default of each scalar argument. `reference(**inputs, **scalars)` computes the outputs with
-    plain differentiable torch operations in whatever dtype its inputs have. A kernel without reference and providers
-    can be imported, but not measured.
+    over them. `operation_axes`, where given, are those of `axes` that the published operation lists. `also` are other
+    names that benchmark CSVs have for the kernel. `scalars` holds the default of each scalar argument.
+    `reference(**inputs, **scalars)` computes the outputs with plain differentiable torch operations in whatever dtype
+    its inputs have. A kernel without reference and providers can be imported, but not measured.
     """
 
     title: str
@@ -194,6 +194,7 @@ class Kernel:
     operation_axes: tuple[str, ...] | None = None
     scalars: dict[str, float] = field(default_factory=dict)
     dialects: tuple[Dialect, ...] = ()
+    also: tuple[str, ...] = ()
 
     def all_axes(self, axes: dict[str, int]) -> dict[str, int]:
         """The case's axes with the derived ones. Raises KernelcatError when an expression cannot be evaluated."""

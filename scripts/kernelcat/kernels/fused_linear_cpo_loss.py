@@ -1,6 +1,6 @@
 """Linear layer and contrastive preference loss in one (arXiv:2401.08417)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="Fused linear CPO loss",
@@ -13,5 +13,12 @@ KERNEL = Kernel(
         "target": tensor("batch seq", "int64", below="vocab"),
     },
     outputs={"loss": tensor("1")},
-    dialects=(Dialect("B", axes={"batch": "B", "seq": "T", "hidden": "H", "vocab": "V"}, ignored=("mode",)),),
+    dialects=(
+        Dialect("B", axes={"batch": "B", "seq": "T", "hidden": "H", "vocab": "V"}, ignored=("mode",)),
+        *token_sweeps(
+            "B",
+            axes={"batch": "B", "seq": "T", "hidden": "hidden_size", "vocab": "vocab_size"},
+        ),
+    ),
+    also=("cpo_loss",),
 )

@@ -1,6 +1,6 @@
 """Group relative policy loss with importance sampling by token (arXiv:2402.03300)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="GRPO loss, token level",
@@ -20,6 +20,12 @@ KERNEL = Kernel(
             axes={"batch": "B", "seq": "T", "vocab": "V"},
             fixed={"importance_sampling_level": "token"},
             ignored=("H",),
+        ),
+        *token_sweeps(
+            "B",
+            axes={"batch": "B", "seq": "T", "vocab": "vocab_size"},
+            fixed={"importance_sampling_level": "token"},
+            ignored=("hidden_size",),
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """Linear layer and Kahneman-Tversky preference loss in one (arXiv:2402.01306)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
 
 KERNEL = Kernel(
     title="Fused linear KTO loss",
@@ -27,6 +27,12 @@ KERNEL = Kernel(
             scalars={"beta": "beta"},
             fixed={"bias": True, "ignore_index": 42},
             ignored=("mode",),
+        ),
+        *token_sweeps(
+            "B",
+            axes={"batch": "B", "seq": "T", "hidden": "hidden_size", "vocab": "vocab_size"},
+            scalars={"beta": "beta"},
+            fixed={"bias": True, "ignore_index": 42},
         ),
     ),
 )
