@@ -117,6 +117,9 @@ def test_liger_s_published_data_gives_the_published_identities():
         assert found == {key: value for key, value in published.items() if key.endswith("Digest")}
         compared += 1
     assert compared == 40
+    for name in ("environments", "projects", "protocols"):
+        wanted = {entry["digest"] for entry in json.loads((SHARED / "identity" / f"{name}.json").read_text())}
+        assert wanted and wanted <= result.cited.keys(), name
     assert result.report["collisions"]["cells"] == 1460
     assert Counter(warning["reason"] for warning in result.report["warnings"])["full_faster"] == 25
     percentiles = [
