@@ -318,7 +318,7 @@ def test_a_size_is_a_positive_integer(expand, tmp_path, size, found):
 @pytest.mark.parametrize(
     ("suite", "message"),
     [
-        ({"rmsnorm": RMS_NORM}, "expected a kernel (cross_entropy, distill_cosine_loss, "),
+        ({"rmsnorm": RMS_NORM}, "expected a kernel (attn_res, cross_entropy, "),
         ({"rope": {**ROPE, "axes": {**ROPE["axes"], "hidden": 2}}}, "rope.axes: {'seq': 4, 'hidden': 2, 'q_heads': 4"),
         ({"tvd": RMS_NORM}, "tvd: expected a kernel with providers, found one that is only imported"),
         ({}, "top level: expected "),

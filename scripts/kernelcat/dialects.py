@@ -36,9 +36,7 @@ def case(row: Row, kernel: Kernel) -> tuple[Case, Dialect]:
         keys = ", ".join(sorted(config)) or "nothing"
         raise Unusable("unknown_dialect", row.kernel_name, f"x_name {row.x_name} with the config keys {keys}")
     if dialect.models:
-        if row.x_value not in MODELS:
-            raise Unusable("unknown_model", row.x_value, f"x_value {row.x_value}")
-        config |= MODELS[row.x_value]
+        config |= _model(row, dialect, config)
     for key, expected in dialect.fixed.items():
         if config[key] != expected:
             raise Unusable("unknown_config", row.kernel_name, f"{key} {config[key]!r} where {expected!r} is known")
@@ -67,10 +65,23 @@ def _config(row: Row) -> dict:
     return config
 
 
+def _model(row: Row, dialect: Dialect, config: dict) -> dict:
+    models = config["model_configs"] if dialect.model_keys else MODELS
+    if not isinstance(models, dict):
+        raise Unusable("bad_config", row.kernel_name, "model_configs that is no object")
+    if row.x_value not in models:
+        raise Unusable("unknown_model", row.x_value, f"x_value {row.x_value}")
+    model = models[row.x_value]
+    if dialect.model_keys and (not isinstance(model, dict) or model.keys() != {*dialect.model_keys}):
+        keys = ", ".join(sorted(model)) if isinstance(model, dict) else "nothing"
+        raise Unusable("unknown_config", row.kernel_name, f"model_configs of {row.x_value} with the keys {keys}")
+    return model
+
+
 def _axes(row: Row, dialect: Dialect, config: dict) -> dict[str, int]:
     # axis expressions have lower-case names only, the CSV's keys are of any case
     known = {key.lower(): value for key, value in config.items()}
-    if not dialect.models:
+    if not (dialect.models or dialect.x_is_label):
         x = number(row.x_value)
         if not x.is_integer():
             raise Unusable("bad_x_value", row.kernel_name, f"x_value {row.x_value}")

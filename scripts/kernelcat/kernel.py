@@ -107,8 +107,10 @@ class Dialect:
     of the dtype, or None where the script does not say that it generates `assumes`; `scalars` maps scalars to keys, or
     to the value that the script takes without saying so; `fixed` lists keys with the only value that is understood;
     `ignored` are keys that do not change the case. `models` says that x is a model's name (kernelcat.models), whose
-    values stand for keys that the config lacks. `backward_has_forward` marks scripts whose "backward" times the forward
-    pass as well.
+    values stand for keys that the config lacks; with `model_keys` the values are those that the config itself gives for
+    that model in an object "model_configs", under exactly these keys. `x_is_label` says that x is a name that changes
+    nothing, because the config holds the whole case. `backward_has_forward` marks scripts whose "backward" times the
+    forward pass as well.
     """
 
     x: str
@@ -119,6 +121,8 @@ class Dialect:
     fixed: dict[str, object] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     models: bool = False
+    model_keys: tuple[str, ...] = ()
+    x_is_label: bool = False
     backward_has_forward: bool = False
 
     @property
@@ -128,6 +132,8 @@ class Dialect:
         dtype = {self.dtype} if self.dtype else set()
         scalars = {key for key in self.scalars.values() if isinstance(key, str)}
         keys = frozenset(named - {self.x} | dtype | scalars | {*self.fixed} | {*self.ignored})
+        if self.model_keys:
+            return keys - {*self.model_keys} | {"model_configs"}
         return keys - MODEL_KEYS if self.models else keys
 
 

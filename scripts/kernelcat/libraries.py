@@ -1,6 +1,6 @@
 """Who makes the code that is measured: one entry per library, with what the index publishes about it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ LIGER = Library(
     install_by_pip=True,
     needs=("triton",),
 )
+LIGER_CUTILE = replace(LIGER, language="cutile", needs=("cuda-tile",))
+LIGER_CUTEDSL = replace(LIGER, language="cutedsl", needs=("nvidia-cutlass-dsl",))
 HUGGINGFACE = Library(
     project=_github("Hugging Face Transformers", "huggingface/transformers"),
     language="python",
@@ -79,18 +81,29 @@ MEGATRON = Library(
 )
 
 CSV_PROVIDERS: dict[str, Library] = {
+    "cutedsl-sm90": LIGER_CUTEDSL,
+    "cutile-sm90": LIGER_CUTILE,
     "deepspeed_tiled": DEEPSPEED,
     "huggingface": HUGGINGFACE,
     "liger": LIGER,
     "liger-fp32-accum": LIGER,
+    "liger_cutedsl": LIGER_CUTEDSL,
+    "liger_cutedsl-fp32-accum": LIGER_CUTEDSL,
+    "liger_cutile": LIGER_CUTILE,
+    "liger_cutile_fused_add_rms_norm": LIGER_CUTILE,
+    "liger_cutile_rms_norm": LIGER_CUTILE,
     "liger_fused_add_rms_norm": LIGER,
     "liger_in_place": LIGER,
     "liger_rms_norm": LIGER,
     "liger_tiled": LIGER,
     "liger_triton": LIGER,
+    "liger_triton-fp32-accum": LIGER,
+    "liger_triton_fused_add_rms_norm": LIGER,
+    "liger_triton_rms_norm": LIGER,
     "megatron": MEGATRON,
     "megatron-fused": MEGATRON,
     "megatron-unfused": MEGATRON,
+    "pytorch": TORCH,
     "torch": TORCH,
     "torch_compile": TORCH_COMPILE,
 }

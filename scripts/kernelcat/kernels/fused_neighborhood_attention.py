@@ -2,6 +2,15 @@
 
 from kernelcat.kernel import Dialect, Kernel, tensor
 
+AXES = {
+    "batch": "batch_size",
+    "seq": "seq_len",
+    "hidden": "hidden_size",
+    "heads": "num_heads",
+    "kernel_size": "kernel_size",
+    "dilation": "dilation",
+}
+
 KERNEL = Kernel(
     title="Fused neighborhood attention",
     slug="liger-fused-neighborhood-attention",
@@ -22,17 +31,8 @@ KERNEL = Kernel(
     },
     outputs={"y": tensor("batch seq hidden")},
     dialects=(
-        Dialect(
-            "seq_len",
-            axes={
-                "batch": "batch_size",
-                "seq": "seq_len",
-                "hidden": "hidden_size",
-                "heads": "num_heads",
-                "kernel_size": "kernel_size",
-                "dilation": "dilation",
-            },
-            fixed={"bias": True},
-        ),
+        Dialect("seq_len", axes=AXES, fixed={"bias": True}),
+        # what is run is the configuration that "name" names, whatever x_value says
+        Dialect("model_config", axes=AXES, fixed={"bias": True}, ignored=("name",), x_is_label=True),
     ),
 )

@@ -19,5 +19,11 @@ KERNEL = Kernel(
             axes={"batch": "B", "heads_in": "C_in", "heads_out": "C_out", "seq": "L", "k": "K"},
             fixed={"groups": 1, "bias": True},
         ),
+        Dialect(
+            "model_config",
+            axes={"batch": "B", "heads_in": "C_in", "heads_out": "C_out", "seq": "L", "k": "K"},
+            fixed={"groups": 1, "bias": True},
+            x_is_label=True,  # the same shape for every model
+        ),
     ),
 )

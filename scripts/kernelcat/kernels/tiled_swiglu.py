@@ -20,5 +20,12 @@ KERNEL = Kernel(
             axes={"batch": "bsz", "seq": "T", "hidden": "hidden_size", "intermediate": "intermediate_size"},
             fixed={"hidden_act": "silu", "activation_type": "swiglu", "num_shards": 4},
         ),
+        Dialect(
+            "model_config",
+            axes={"batch": "bsz", "seq": "seq_len", "hidden": "hidden_size", "intermediate": "intermediate_size"},
+            fixed={"hidden_act": "silu", "activation_type": "swiglu", "num_shards": 4},
+            models=True,
+            model_keys=("hidden_size", "intermediate_size", "hidden_act", "dtype"),
+        ),
     ),
 )
