@@ -53,6 +53,8 @@ def folder(tmp_path, monkeypatch) -> Path:
         (["import", str(CSV), "--out", "new"], 0, "1 row: 1 imported, 0 duplicates, 0 skipped"),
         (["import", "text.json", "--out", "new"], 1, "kernelcat: text.json: header: expected the 15 columns"),
         (["import", str(CSV), "--out", "run.json"], 1, "kernelcat: run.json: File exists"),
+        (["export", "good.json", "--out", "new.csv"], 0, "new.csv: 1 row"),
+        (["export", "text.json", "--out", "new.csv"], 1, "kernelcat: text.json: line 1"),
         (["show", "good.json", "--kernel", "softmax"], 0, "no runs"),
         (["show", "good.json", "--device", "a100", "--workload", "hidden16384"], 0, "kernel    mode      provider"),
         (["show", "text.json"], 1, "kernelcat: text.json: line 1"),

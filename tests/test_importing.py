@@ -167,6 +167,13 @@ def test_a_memory_row_is_a_run_of_its_own(imported):
     assert catalog.verify(catalog.build(result.manifests)) == []
 
 
+def test_rows_that_differ_in_a_scalar_are_two_workloads(imported):
+    result = imported({}, config(eps=1e-5), config(eps=1e-5))
+    assert counts(result) == (2, 1, 0)
+    values = [workload["spec"]["scalars"]["eps"]["value"] for workload in by_kind(result)["WorkloadCase"]]
+    assert sorted(values) == [1e-6, 1e-5]
+
+
 # ---- the sweeps of liger-kernel 0.8
 
 PROBED = {"bsz": 4, "seq_len": 8192}  # by a memory probe: no shape, unless a script says so

@@ -1,10 +1,11 @@
-"""The `kernelcat` command: digest, validate, import, verify, merge and show."""
+"""The `kernelcat` command: digest, validate, import, export, verify, merge and show."""
 
 import argparse
 import sys
 from collections.abc import Sequence
+from operator import attrgetter
 
-from kernelcat import authoring, catalog, files, identity, importing, published, schema, show
+from kernelcat import authoring, catalog, exporting, files, identity, importing, metrics, published, schema, show
 from kernelcat.errors import KernelcatError, exit_code
 
 
@@ -52,6 +53,13 @@ def import_csv(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def export(arguments: argparse.Namespace) -> int:
+    found = set(exporting.rows(catalog.manifests(catalog.read(arguments.catalog))))
+    metrics.write(arguments.out, sorted(found, key=attrgetter(*metrics.COLUMNS)))
+    print(f"{arguments.out}: {len(found)} row{'' if len(found) == 1 else 's'}")
+    return 0
+
+
 def verify(arguments: argparse.Namespace) -> int:
     found = files.load(arguments.catalog, limit=None)
     faults = catalog.verify(found)
@@ -95,6 +103,10 @@ def _parser() -> argparse.ArgumentParser:
     command = add(import_csv, "import", "Turn a CSV of Liger's benchmark suite into a catalog and a report.")
     command.add_argument("csv", metavar="CSV")
     command.add_argument("--out", metavar="DIR", required=True, help="where catalog.json and report.json go")
+
+    command = add(export, "export", "Write a catalog's imported runs as a CSV of Liger's benchmark suite.")
+    command.add_argument("catalog", metavar="CATALOG")
+    command.add_argument("--out", metavar="CSV", required=True)
 
     command = add(verify, "verify", "Recompute every digest and follow every reference of a catalog.")
     command.add_argument("catalog", metavar="CATALOG")

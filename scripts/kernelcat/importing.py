@@ -91,7 +91,9 @@ def import_csv(source: str | Path) -> Import:
             result.skipped.setdefault(problem.reason, Counter())[problem.key] += 1
             result.entries.append({"record": number, "reason": problem.reason, "found": problem.found})
             continue
-        first = seen.setdefault((row.metric_name, usable.event.external_id), usable)
+        # External ids do not hold scalars: rows of one shape that differ in eps are two workloads, and no duplicates.
+        key = row.metric_name, usable.event.external_id, usable.run["spec"]["workloadDigest"]
+        first = seen.setdefault(key, usable)
         if first is not usable:
             there, here = first.row.y_value_50, row.y_value_50
             same = "the same value" if there == here else f"{one_line(there)} there, {one_line(here)} here"

@@ -1,0 +1,103 @@
+"""Imported documents → rows of a CSV in the format that they came from.
+
+Documents keep a row's numbers exactly, but not how the CSV spelled its shape: that is written in the first dialect of
+the kernel that says the same. Imported again, the rows give the same documents.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from kernelcat import identity, kernels
+from kernelcat.errors import KernelcatError
+from kernelcat.importing import SOURCE, UNITS
+from kernelcat.kernel import TORCH_NAMES, Dialect, Kernel
+from kernelcat.metrics import Row
+
+
+def rows(manifests: Iterable[dict]) -> Iterator[Row]:
+    """The row of each imported run among the manifests, in their order. Other runs have none.
+
+    Raises KernelcatError when a run cites what is not there, or its kernel is not known.
+    """
+    manifests = list(manifests)
+    by_digest = {identity.digest(found): found for found in manifests if found["kind"] in _CITED}
+    known = kernels.load_all()
+    known |= {name: kernel for kernel in known.values() for name in kernel.also}
+    for run in manifests:
+        native = run["spec"].get("sourceNative", {}) if run["kind"] == "BenchmarkRun" else {}
+        if native.get("source") == SOURCE:
+            yield _row(run, native, by_digest, known)
+
+
+_CITED = ("WorkloadCase", "ExecutionEnvironment")
+_HOST = "Liger benchmark host · "
+
+
+def _row(run: dict, native: dict, by_digest: dict[str, dict], known: dict[str, Kernel]) -> Row:
+    spec = run["spec"]
+    name, mode, provider, _, case, _ = native["externalId"].split("/")
+    try:
+        workload, host = by_digest[spec["workloadDigest"]], by_digest[spec["environmentDigest"]]
+        kernel = known[name]
+    except KeyError as error:
+        raise KernelcatError(f"{native['externalId']}: expected {error} to be there, found it missing") from None
+    metric, unit = next(pair for pair in UNITS.items() if f"{pair[1].lower()}_50" in native["metrics"])
+    values = [native["metrics"].get(f"{unit.lower()}_{q}") for q in (50, 20, 80)]
+    dialect, keys = _spelled(kernel, workload["spec"], case.rpartition("-")[2], native["externalId"])
+    return Row.make(
+        kernel_name=name,
+        kernel_provider=provider,
+        kernel_operation_mode=mode,
+        metric_name=metric,
+        metric_unit=unit,
+        x_name=dialect.x,
+        x_label=dialect.x,
+        x_value=keys.pop(dialect.x),
+        y_value_50=values[0],
+        y_value_20=values[1],
+        y_value_80=values[2],
+        config={key: keys[key] for key in sorted(keys)},
+        gpu_name="NVIDIA " + host["metadata"]["title"].removeprefix(_HOST),
+        timestamp=f"{spec['observedAt'][:10]} {spec['observedAt'][11:19]}",
+        liger_version=run["metadata"].get("labels", {}).get("liger_version", ""),
+    )
+
+
+def _spelled(kernel: Kernel, workload: dict, dtype: str, place: str) -> tuple[Dialect, dict]:
+    """The first dialect in which the case can be written, and its keys, x among them."""
+    scalars = {name: scalar["value"] for name, scalar in workload.get("scalars", {}).items()}
+    for dialect in kernel.dialects:
+        if dialect.models or (dialect.dtype is None and dialect.assumes != dtype):
+            continue
+        keys = _shape_keys(dialect, workload["axes"])
+        known = {key.lower(): value for key, value in keys.items()}
+        try:
+            axes = {axis: identity.evaluate(text.lower(), known) for axis, text in dialect.axes.items()}
+        except KernelcatError:
+            continue
+        if axes != workload["axes"] or any(
+            scalars[name] != key for name, key in dialect.scalars.items() if not isinstance(key, str)
+        ):
+            continue
+        keys |= {key: scalars[name] for name, key in dialect.scalars.items() if isinstance(key, str)}
+        keys |= dialect.fixed | dict.fromkeys(dialect.ignored)
+        return dialect, keys | ({dialect.dtype: TORCH_NAMES[dtype]} if dialect.dtype else {})
+    raise KernelcatError(f"{place}: expected a case that the CSVs of {kernel.title} can write, found none")
+
+
+def _shape_keys(dialect: Dialect, axes: dict[str, int]) -> dict[str, int]:
+    """A value for each key that the axes' expressions name: the axis where the key stands alone; in a product the axis
+    for the key that stands last, and 1 for the others."""
+    keys: dict[str, int] = {}
+    products = []
+    for axis, expression in dialect.axes.items():
+        names = re.findall(r"[A-Za-z_]\w*", expression)
+        if expression == names[0]:
+            keys[expression] = axes[axis]
+        else:
+            products.append((axis, names))
+    for axis, names in products:
+        for name in names[:-1]:
+            keys.setdefault(name, 1)
+        keys.setdefault(names[-1], axes[axis])
+    return keys
