@@ -4,9 +4,10 @@ import json
 import math
 
 from kernelcat import identity
+from kernelcat.dialect import Dialect
 from kernelcat.errors import KernelcatError
 from kernelcat.fault import one_line
-from kernelcat.kernel import TORCH_NAMES, Case, Dialect, Kernel
+from kernelcat.kernel import TORCH_NAMES, Case, Kernel
 from kernelcat.metrics import Row
 from kernelcat.models import MODELS
 

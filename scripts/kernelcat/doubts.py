@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kernelcat.kernel import Dialect
+from kernelcat.dialect import Dialect
 from kernelcat.manifests import Event
 from kernelcat.metrics import Row
 

@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from kernelcat import identity, kernels
+from kernelcat.dialect import Dialect
 from kernelcat.errors import KernelcatError
 from kernelcat.importing import SOURCE, UNITS
-from kernelcat.kernel import TORCH_NAMES, Dialect, Kernel
+from kernelcat.kernel import TORCH_NAMES, Kernel
 from kernelcat.metrics import Row
 
 
@@ -67,7 +68,7 @@ def _spelled(kernel: Kernel, workload: dict, dtype: str, place: str) -> tuple[Di
     """The first dialect in which the case can be written, and its keys, x among them."""
     scalars = {name: scalar["value"] for name, scalar in workload.get("scalars", {}).items()}
     for dialect in kernel.dialects:
-        if dialect.models or (dialect.dtype is None and dialect.assumes != dtype):
+        if dialect.models or dialect.x_is_label or (dialect.dtype is None and dialect.assumes != dtype):
             continue
         keys = _shape_keys(dialect, workload["axes"])
         known = {key.lower(): value for key, value in keys.items()}

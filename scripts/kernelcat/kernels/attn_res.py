@@ -1,6 +1,7 @@
 """Attention residuals: softmax attention over the outputs of earlier blocks, token by token (arXiv:2603.15031)."""
 
-from kernelcat.kernel import Kernel, tensor, token_sweeps
+from kernelcat.dialect import token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Attention residuals",

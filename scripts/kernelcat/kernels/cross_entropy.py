@@ -1,6 +1,7 @@
 """Cross entropy: the mean over tokens of logsumexp(logits) - logits[target]."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, Provider, tensor, torch_compile
 from kernelcat.libraries import LIGER, TORCH
 
 

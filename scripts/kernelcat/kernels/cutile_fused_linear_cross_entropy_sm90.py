@@ -1,6 +1,7 @@
 """Linear layer and cross entropy in one, the mean over tokens, as the cuTile kernel for Hopper is benchmarked."""
 
-from kernelcat.kernel import Kernel, tensor, token_sweeps
+from kernelcat.dialect import token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Fused linear cross entropy (cuTile, Hopper)",

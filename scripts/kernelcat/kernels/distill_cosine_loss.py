@@ -1,6 +1,7 @@
 """Distillation: linear layers of student and teacher, cosine similarity and cross entropy, weighted, in one."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Distillation cosine loss",

@@ -1,6 +1,7 @@
 """Linear layer and direct preference optimisation loss in one, with a reference model (arXiv:2305.18290)."""
 
-from kernelcat.kernel import Kernel, tensor, token_sweeps
+from kernelcat.dialect import token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Fused linear DPO loss",

@@ -1,6 +1,7 @@
 """Dynamic tanh: y = gamma ∗ tanh(alpha · x) + beta (arXiv:2503.10622); without beta it is another operation."""
 
-from kernelcat.kernel import Kernel, tensor, token_sweeps
+from kernelcat.dialect import token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="DyT",

@@ -1,6 +1,7 @@
 """Embedding: the rows of a table that ids choose."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Embedding",

@@ -1,6 +1,7 @@
 """Addition of a residual and RMSNorm in one: residual_out = x + residual, y = rms_norm(residual_out)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Fused add RMSNorm",

@@ -1,6 +1,7 @@
 """Linear layer and cross entropy in one: the mean over tokens of logsumexp(x · weightᵀ) - (x · weightᵀ)[target]."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, Provider, tensor, torch_compile
 from kernelcat.libraries import LIGER, TORCH
 
 

@@ -1,6 +1,7 @@
 """Group relative policy loss with importance sampling by sequence (arXiv:2402.03300, arXiv:2507.18071)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="GRPO loss, sequence level",

@@ -1,6 +1,7 @@
 """Group relative policy loss with importance sampling by token (arXiv:2402.03300)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="GRPO loss, token level",

@@ -1,6 +1,7 @@
 """Linear layers of student and teacher and the generalised Jensen-Shannon divergence in one (arXiv:2306.13649)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Fused linear JSD",

@@ -1,6 +1,7 @@
 """Linear layer and odds-ratio preference loss in one (arXiv:2403.07691)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Fused linear ORPO loss",

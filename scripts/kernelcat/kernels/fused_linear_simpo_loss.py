@@ -1,6 +1,7 @@
 """Linear layer and simple preference loss in one (arXiv:2405.14734)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Fused linear SimPO loss",

@@ -1,6 +1,7 @@
 """Mixture of experts: each token through the SwiGLU MLPs of its k experts, weighted."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Fused MoE",

@@ -1,6 +1,7 @@
 """Neighborhood attention with its projections: each token attends to the nearest ones (arXiv:2204.07143)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 AXES = {
     "batch": "batch_size",

@@ -1,6 +1,7 @@
 """Linear layer and cross entropy of logits / temperature in one, for each token, as benchmarked on Hopper."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 AXES = {"tokens": "BT", "hidden": "hidden_size", "vocab": "vocab_size"}
 

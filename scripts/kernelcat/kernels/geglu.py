@@ -1,6 +1,7 @@
 """GEGLU MLP: y = (gelu(x · w_gateᵀ) ∗ (x · w_upᵀ)) · w_downᵀ with the tanh form of gelu (arXiv:2002.05202)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="GEGLU",

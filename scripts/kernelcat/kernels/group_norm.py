@@ -1,6 +1,7 @@
 """Group normalisation: each group of channels of a sample to mean 0 and variance 1 (arXiv:1803.08494)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="GroupNorm",

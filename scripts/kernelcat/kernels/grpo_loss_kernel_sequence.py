@@ -1,6 +1,7 @@
 """Group relative policy loss of given logits, with importance sampling by sequence (arXiv:2507.18071)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="GRPO loss kernel, sequence level",

@@ -1,6 +1,7 @@
 """Generalised Jensen-Shannon divergence of two distributions, the mean over tokens (arXiv:2306.13649)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="JSD",

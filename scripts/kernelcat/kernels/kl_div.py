@@ -1,6 +1,7 @@
 """Kullback-Leibler divergence: the mean over tokens of the sum of target · (log target - log input)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="KL divergence",

@@ -1,6 +1,7 @@
 """LayerNorm: y = (x - mean(x)) / sqrt(var(x) + eps) · weight + bias over the last axis (arXiv:1607.06450)."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, Provider, tensor, torch_compile
 from kernelcat.libraries import LIGER, TORCH
 
 

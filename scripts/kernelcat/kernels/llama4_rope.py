@@ -1,6 +1,7 @@
 """Rotary position embedding of queries and keys with neighbours as pairs, as in Llama 4 (arXiv:2104.09864)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Llama 4 RoPE",

@@ -1,6 +1,7 @@
 """Cross entropy in the layout of Megatron-LM, [seq, batch, vocab], one loss per token."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Megatron cross entropy",

@@ -1,6 +1,7 @@
 """RMSNorm in the layout of Megatron-LM, [seq, batch, hidden] (arXiv:1910.07467)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Megatron RMSNorm",

@@ -1,6 +1,7 @@
 """SwiGLU activation in the layout of Megatron-LM: out = silu(first half of y) ∗ second half (arXiv:2002.05202)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Megatron SwiGLU",

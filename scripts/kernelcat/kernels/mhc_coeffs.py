@@ -1,6 +1,7 @@
 """Coefficients of manifold-constrained hyper-connections, with tmax Sinkhorn steps (arXiv:2512.24880)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 SCALARS = {key: key for key in ("tmax", "rms_eps", "pre_eps", "sinkhorn_eps", "post_mult")}
 

@@ -1,6 +1,7 @@
 """A small Llama-like language model whose layers have manifold-constrained hyper-connections (arXiv:2512.24880)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 AXES = {
     "seq": "T",

@@ -1,6 +1,7 @@
 """The streams after a layer, by manifold-constrained hyper-connections: h_res · x + h_post ∗ f (arXiv:2512.24880)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 MAKES_COEFFICIENTS = ("tmax", "rms_eps", "pre_eps", "sinkhorn_eps", "post_mult")
 """Keys that say how the script makes its input tensors."""

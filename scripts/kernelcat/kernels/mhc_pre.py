@@ -1,6 +1,7 @@
 """A layer's input, by manifold-constrained hyper-connections: the sum of h_pre ∗ x over streams (arXiv:2512.24880)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 MAKES_COEFFICIENTS = ("tmax", "rms_eps", "pre_eps", "sinkhorn_eps", "post_mult")
 """Keys that say how the script makes its input tensors."""

@@ -1,6 +1,7 @@
 """SwiGLU MLP whose projections belong to the kernel: (silu(x · w_gateᵀ) ∗ (x · w_upᵀ)) · w_downᵀ (arXiv:2002.05202)."""
 
-from kernelcat.kernel import Kernel, tensor, token_sweeps
+from kernelcat.dialect import token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="MLP",

@@ -1,6 +1,7 @@
 """RMSNorm with a scale and a shift for each element: y = (1 + scale) ∗ rms_norm(x) + shift (arXiv:1910.07467)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Modulated RMSNorm",

@@ -1,6 +1,7 @@
 """Multi-token attention: causal softmax and a convolution over queries, keys and heads (arXiv:2504.00927)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Multi-token attention",

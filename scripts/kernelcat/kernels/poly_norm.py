@@ -1,7 +1,8 @@
 """PolyNorm: y = w₀ · norm(x³) + w₁ · norm(x²) + w₂ · norm(x) + b, norm being RMSNorm without weight
 (arXiv:2411.03884)."""
 
-from kernelcat.kernel import Kernel, tensor, token_sweeps
+from kernelcat.dialect import token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="PolyNorm",

@@ -1,6 +1,7 @@
 """Multimodal rotary position embedding: sections of each head turn by time, height and width (arXiv:2409.12191)."""
 
-from kernelcat.kernel import Kernel, tensor, token_sweeps
+from kernelcat.dialect import token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Qwen2-VL M-RoPE",

@@ -1,6 +1,7 @@
 """Squared ReLU: y = max(x, 0)² (arXiv:2109.08668)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Squared ReLU",

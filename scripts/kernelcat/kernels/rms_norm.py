@@ -1,6 +1,7 @@
 """RMSNorm: y = x / sqrt(mean(x²) + eps) · weight, the mean over the last axis (arXiv:1910.07467)."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, Provider, tensor, torch_compile
 from kernelcat.libraries import HUGGINGFACE, LIGER
 
 

@@ -1,7 +1,8 @@
 """Rotary position embedding of queries and keys: the halves of each head, as pairs, turned by position · 10000^(-2i/d)
 (arXiv:2104.09864, in the half-split layout of Llama)."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, Provider, tensor, torch_compile
 from kernelcat.libraries import HUGGINGFACE, LIGER
 
 

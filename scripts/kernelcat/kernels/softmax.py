@@ -1,6 +1,7 @@
 """Softmax over the last axis: y = exp(x - max(x)) / sum(exp(x - max(x)))."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, Provider, tensor, torch_compile
 from kernelcat.libraries import LIGER, TORCH
 
 

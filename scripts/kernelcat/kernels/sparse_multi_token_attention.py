@@ -1,6 +1,7 @@
 """Multi-token attention with sparsemax in the place of softmax (arXiv:2504.00927, arXiv:1602.02068)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Sparse multi-token attention",

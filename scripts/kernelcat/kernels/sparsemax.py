@@ -1,6 +1,7 @@
 """Sparsemax over the last axis: the projection onto the probability simplex (arXiv:1602.02068)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Sparsemax",

@@ -1,6 +1,7 @@
 """SwiGLU MLP: y = (silu(x · w_gateᵀ) ∗ (x · w_upᵀ)) · w_downᵀ (arXiv:2002.05202)."""
 
-from kernelcat.kernel import Dialect, Kernel, Provider, tensor, token_sweeps, torch_compile
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, Provider, tensor, torch_compile
 from kernelcat.libraries import HUGGINGFACE, LIGER
 
 

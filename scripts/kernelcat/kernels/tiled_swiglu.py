@@ -1,6 +1,7 @@
 """SwiGLU MLP whose sequence is computed in shards (arXiv:2002.05202)."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor
+from kernelcat.dialect import Dialect
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Tiled SwiGLU",

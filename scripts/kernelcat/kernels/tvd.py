@@ -1,6 +1,7 @@
 """Total variation distance: the mean over tokens of half the sum of |p - q|."""
 
-from kernelcat.kernel import Dialect, Kernel, tensor, token_sweeps
+from kernelcat.dialect import Dialect, token_sweeps
+from kernelcat.kernel import Kernel, tensor
 
 KERNEL = Kernel(
     title="Total variation distance",
