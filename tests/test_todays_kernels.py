@@ -70,6 +70,7 @@ ROWS = [
     ("dpo_loss", "B", "8", HEAD | DPO | PROBED, "batch8-hidden4096-seq512-vocab128256-bf16"),
     ("dpo_loss", "model_config", "llama_2_7b", DPO | PROBED, "batch4-hidden4096-seq512-vocab32000-bf16"),
     ("dyt", "BT", "2048", HIDDEN | PROBED | {"beta": True}, "hidden4096-tokens2048-bf16"),
+    ("dyt", "BT", "2048", HIDDEN | PROBED | {"beta": False}, "hidden4096-tokens2048-bf16"),
     ("dyt", "model_config", "deepseek_v3", PROBED | {"beta": True}, "hidden7168-tokens32768-bf16"),
     ("poly_norm", "T", "1024", HIDDEN | PROBED | {"eps": 1e-6}, "hidden4096-rows1024-bf16"),
     ("poly_norm", "model_config", "qwen2.5_14b", PROBED | {"eps": 1e-6}, "hidden5120-rows8192-bf16"),
@@ -295,7 +296,7 @@ MODULATED = {"BT": 2048, "eps": 1e-6, "has_shift": True}
     ("kernel", "x", "value", "config", "reason"),
     [
         ("attn_res", "T", "2048", HIDDEN | ATTN_RES | {"heads": 2}, "unknown_dialect"),
-        ("dyt", "BT", "2048", HIDDEN | PROBED | {"beta": False}, "unknown_config"),
+        ("dyt", "BT", "2048", HIDDEN | PROBED | {"beta": None}, "unknown_config"),
         ("grpo_loss_kernel_token", "B", "2", GRPO | {"importance_sampling_level": "sequence"}, "unknown_config"),
         ("mhc_pre", "T", "128", MHC | {"B": 4, "C": 4096, "sub_kernel": "coeffs"}, "unknown_config"),
         ("tiled_swiglu", "model_config", "llama_9", TILED, "unknown_model"),

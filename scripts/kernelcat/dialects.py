@@ -26,21 +26,28 @@ class Unusable(Exception):
         self.reason, self.key, self.found = reason, one_line(key), one_line(found, 160)
 
 
-def case(row: Row, kernel: Kernel) -> tuple[Case, Dialect]:
-    """The case that a row's x and config describe, and the dialect, whose x and keys they have exactly.
+def case(row: Row, kernels: list[Kernel]) -> tuple[Kernel, Case, Dialect]:
+    """The case that a row's x and config describe, and the one of `kernels` and of its dialects that it is written in:
+    x, keys and fixed values are exactly the dialect's.
 
     Raises Unusable when there is no such dialect, or a value is not what it says.
     """
     config = _config(row)
-    dialect = next((d for d in kernel.dialects if d.x == row.x_name and d.keys == config.keys() - {d.x}), None)
-    if dialect is None:
+    same_keys = [
+        (kernel, dialect)
+        for kernel in kernels
+        for dialect in kernel.dialects
+        if dialect.x == row.x_name and dialect.keys == config.keys() - {dialect.x}
+    ]
+    if not same_keys:
         keys = ", ".join(sorted(config)) or "nothing"
         raise Unusable("unknown_dialect", row.kernel_name, f"x_name {row.x_name} with the config keys {keys}")
+    kernel, dialect = next((pair for pair in same_keys if not _unknown(pair[1], config)), same_keys[0])
     if dialect.models:
         config |= _model(row, dialect, config)
-    for key, expected in dialect.fixed.items():
-        if config[key] != expected:
-            raise Unusable("unknown_config", row.kernel_name, f"{key} {config[key]!r} where {expected!r} is known")
+    if unknown := _unknown(dialect, config):
+        key, expected = unknown
+        raise Unusable("unknown_config", row.kernel_name, f"{key} {config[key]!r} where {expected!r} is known")
     found = Case(_axes(row, dialect, config), _dtype(row, dialect, config), _scalars(row, dialect, config))
     try:
         shapes = kernel.shapes(kernel.inputs | kernel.outputs, found.axes)
@@ -49,7 +56,12 @@ def case(row: Row, kernel: Kernel) -> tuple[Case, Dialect]:
     for name, shape in shapes.items():
         if math.prod(shape) > MAX_ELEMENTS:
             raise Unusable("absurd_size", row.kernel_name, f"{name} of shape {list(shape)}")
-    return found, dialect
+    return kernel, found, dialect
+
+
+def _unknown(dialect: Dialect, config: dict) -> tuple[str, object] | None:
+    """The first fixed key whose value is another one, with the value that is known."""
+    return next((pair for pair in dialect.fixed.items() if config.get(pair[0]) != pair[1]), None)
 
 
 def _config(row: Row) -> dict:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from kernelcat import identity, kernels
+from kernelcat import manifests as manifests_of
 from kernelcat.dialect import Dialect
 from kernelcat.errors import KernelcatError
 from kernelcat.importing import SOURCE, UNITS
@@ -22,8 +23,11 @@ def rows(manifests: Iterable[dict]) -> Iterator[Row]:
     """
     manifests = list(manifests)
     by_digest = {identity.digest(found): found for found in manifests if found["kind"] in _CITED}
-    known = kernels.load_all()
-    known |= {name: kernel for kernel in known.values() for name in kernel.also}
+    known = {
+        (name, identity.digest(manifests_of.operation(kernel))): kernel
+        for name, found in kernels.by_csv_name().items()
+        for kernel in found
+    }
     for run in manifests:
         native = run["spec"].get("sourceNative", {}) if run["kind"] == "BenchmarkRun" else {}
         if native.get("source") == SOURCE:
@@ -34,12 +38,12 @@ _CITED = ("WorkloadCase", "ExecutionEnvironment")
 _HOST = "Liger benchmark host · "
 
 
-def _row(run: dict, native: dict, by_digest: dict[str, dict], known: dict[str, Kernel]) -> Row:
+def _row(run: dict, native: dict, by_digest: dict[str, dict], known: dict[tuple[str, str], Kernel]) -> Row:
     spec = run["spec"]
     name, mode, provider, _, case, _ = native["externalId"].split("/")
     try:
         workload, host = by_digest[spec["workloadDigest"]], by_digest[spec["environmentDigest"]]
-        kernel = known[name]
+        kernel = known[name, workload["spec"]["operationSpecDigest"]]
     except KeyError as error:
         raise KernelcatError(f"{native['externalId']}: expected {error} to be there, found it missing") from None
     metric, unit = next(pair for pair in UNITS.items() if f"{pair[1].lower()}_50" in native["metrics"])

@@ -118,14 +118,12 @@ class _Builder:
     """Builds runs and, each once, what they cite."""
 
     def __init__(self):
-        known = kernels.load_all()
-        self.kernels = known | {name: kernel for kernel in known.values() for name in kernel.also}
+        self.kernels = kernels.by_csv_name()
         self._built: dict[tuple, tuple[str, dict]] = {}
 
     def usable(self, record: int, row: Row) -> tuple[doubts.Usable, dict[str, dict]]:
         """A row with its run, and what that cites by digest. Raises Unusable."""
-        kernel = self.kernels.get(row.kernel_name)
-        if kernel is None:
+        if row.kernel_name not in self.kernels:
             raise Unusable("unknown_kernel", row.kernel_name, row.kernel_name)
         if row.metric_name not in UNITS:
             raise Unusable("unknown_metric", row.metric_name, row.metric_name)
@@ -135,7 +133,7 @@ class _Builder:
             raise Unusable("unknown_mode", row.kernel_operation_mode, row.kernel_operation_mode)
         if row.kernel_provider not in CSV_PROVIDERS:
             raise Unusable("unknown_provider", row.kernel_provider, row.kernel_provider)
-        case, dialect = dialects.case(row, kernel)
+        kernel, case, dialect = dialects.case(row, self.kernels[row.kernel_name])
         values = _values(row)
         try:
             observed_at = identity.instant(row.timestamp)
@@ -175,12 +173,12 @@ class _Builder:
             raise Unusable("unknown_gpu", row.gpu_name, row.gpu_name) from None
         return {
             "implementation": self._once(
-                ("implementation", name, provider), published.implementation, name, kernel, provider
+                ("implementation", kernel.slug, name, provider), published.implementation, name, kernel, provider
             ),
-            "workload": self._once(("workload", name, case.key, scalars), manifests.workload, kernel, case),
+            "workload": self._once(("workload", kernel.slug, case.key, scalars), manifests.workload, kernel, case),
             "protocol": self._once(("protocol", row.metric_name, mode), protocol, mode),
             "environment": host,
-            "operation": self._once(("operation", name), manifests.operation, kernel),
+            "operation": self._once(("operation", kernel.slug), manifests.operation, kernel),
             "project": self._once(("project", provider), manifests.project, CSV_PROVIDERS[provider]),
         }
 

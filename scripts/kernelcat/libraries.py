@@ -82,6 +82,7 @@ MEGATRON = Library(
 
 CSV_PROVIDERS: dict[str, Library] = {
     "cutedsl-sm90": LIGER_CUTEDSL,
+    "cutile": LIGER_CUTILE,
     "cutile-sm90": LIGER_CUTILE,
     "deepspeed_tiled": DEEPSPEED,
     "huggingface": HUGGINGFACE,

@@ -57,3 +57,13 @@ def load(path: Path) -> Kernel:
 def load_all(own: str | Path | None = None) -> dict[str, Kernel]:
     """Every kernel by name."""
     return {name: load(path) for name, path in files(own).items()}
+
+
+def by_csv_name() -> dict[str, list[Kernel]]:
+    """The project's kernels by each name that benchmark CSVs have for them. Several share a name where a script's flag
+    changes the operation."""
+    found: dict[str, list[Kernel]] = {}
+    for name, kernel in load_all().items():
+        for csv_name in (name, *kernel.also):
+            found.setdefault(csv_name, []).append(kernel)
+    return found
