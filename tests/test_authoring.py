@@ -32,7 +32,10 @@ def test_a_fraction_of_a_nanosecond_is_refused(text):
         normalised(written(text))
 
 
-@pytest.mark.parametrize("text", ["fast", "1 h", "-1 ms", "1e3 ns", "1,5 ms", "٣ ms", "", "1 ms\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["9" * 5000 + " ns", "1." + "0" * 5000 + " ns", "fast", "1 h", "-1 ms", "1e3 ns", "1,5 ms", "٣ ms", "", "1 ms\n"],
+)
 def test_what_is_no_duration_is_left_to_the_schema(text):
     assert normalised(written(text)) == written(text)
     assert [fault.pointer for fault in schema.faults(written(text))] == ["/run/spec/timing/latencyNs/median"]
@@ -52,6 +55,13 @@ def test_every_duration_of_a_run_and_a_protocol_is_one():
     }
     protocol = {"kind": "BenchmarkProtocol", "spec": {"measurement": {"warmupDuration": "25 ms", "timer": "1 ms"}}}
     assert normalised(protocol)["spec"] == {"measurement": {"warmupDuration": 25_000_000, "timer": "1 ms"}}
+
+
+def test_endless_nesting_is_left_to_the_schema():
+    value: dict = {}
+    for _ in range(5000):
+        value = {"a": value}
+    assert normalised(value) == {"a": value["a"]}
 
 
 @pytest.mark.parametrize("value", [None, 1, "1 ms", [], {}, {"kind": []}, {"kind": "BenchmarkRun", "spec": 1}])

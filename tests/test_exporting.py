@@ -60,9 +60,30 @@ def test_liger_s_published_data_comes_back(tmp_path):
     assert again.cited == result.cited
 
 
+@pytest.mark.parametrize("time", ["2024-09-03 15:39:46.5", "2024-09-03T15:39:46Z", "2024-09-03T15:39:46.0009"])
+def test_a_time_comes_back_as_it_was_written(tmp_path, time):
+    path = tmp_path / "rows.csv"
+    path.write_text(SEED.read_text().replace("2024-09-03 15:39:46", time))
+    [found] = exporting.rows(importing.import_csv(path).manifests)
+    assert found.timestamp == time
+
+
+@pytest.mark.parametrize(
+    "native",
+    [{"externalId": "a/b"}, {"externalId": 5}, {"metrics": None}, {"metrics": {"ms_50": "x"}}, {"metrics": {}}],
+)
+def test_a_run_that_no_import_makes_is_refused_in_one_line(native):
+    result = importing.import_csv(SEED)
+    [run] = [usable.run for usable in result.usable]
+    damaged = {**run, "spec": {**run["spec"], "sourceNative": run["spec"]["sourceNative"] | native}}
+    with pytest.raises(KernelcatError, match="expected a run as `kernelcat import` makes them") as caught:
+        list(exporting.rows([damaged, *result.cited.values()]))
+    assert len(str(caught.value).splitlines()) == 1
+
+
 def test_what_a_run_cites_must_be_there():
     runs = [usable.run for usable in importing.import_csv(SEED).usable]
-    with pytest.raises(KernelcatError, match="expected 'sha256:.*' to be there"):
+    with pytest.raises(KernelcatError, match="expected a run as `kernelcat import` makes them, found KeyError"):
         list(exporting.rows(runs))
 
 

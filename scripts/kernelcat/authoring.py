@@ -8,7 +8,7 @@ from kernelcat.fault import shown
 
 _NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ns|us|µs|ms|s)")
+_DURATION = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?(ns|us|µs|ms|s)")
 
 
 def normalised(document: object) -> object:
@@ -22,14 +22,15 @@ def normalised(document: object) -> object:
     if not isinstance(document, dict):
         return document
     if "kind" not in document:
-        return {key: normalised(value) for key, value in document.items()}
+        return {key: _manifest(value) for key, value in document.items()}
     if isinstance(document.get("objects"), dict):
-        return {**document, "objects": {key: normalised(value) for key, value in document["objects"].items()}}
-    return _RULES.get(document["kind"] if isinstance(document["kind"], str) else "", _same)(document)
+        return {**document, "objects": {key: _manifest(value) for key, value in document["objects"].items()}}
+    return _manifest(document)
 
 
-def _same(value):
-    return value
+def _manifest(value):
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return _RULES[kind](value) if isinstance(kind, str) and kind in _RULES else value
 
 
 def _at(value, path: tuple[str, ...], change):

@@ -42,6 +42,8 @@ def case(row: Row, kernels: list[Kernel]) -> tuple[Kernel, Case, Dialect]:
     if not same_keys:
         keys = ", ".join(sorted(config)) or "nothing"
         raise Unusable("unknown_dialect", row.kernel_name, f"x_name {row.x_name} with the config keys {keys}")
+    if config.get(row.x_name) is not None:
+        raise Unusable("bad_config", row.kernel_name, f"{row.x_name} {config[row.x_name]!r} beside the x of that name")
     kernel, dialect = next((pair for pair in same_keys if not _unknown(pair[1], config)), same_keys[0])
     if dialect.models:
         config |= _model(row, dialect, config)
@@ -68,9 +70,12 @@ def _config(row: Row) -> dict:
     def refuse(text):
         raise ValueError(text)
 
+    def unique(pairs):
+        return dict(pairs) if len(dict(pairs)) == len(pairs) else refuse("a key twice")
+
     text = row.extra_benchmark_config_str
     try:
-        config = json.loads(text, parse_constant=refuse)
+        config = json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
     except (ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):

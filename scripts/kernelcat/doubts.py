@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kernelcat.dialect import Dialect
+from kernelcat.fault import one_line
 from kernelcat.manifests import Event
 from kernelcat.metrics import Row
 
@@ -37,18 +38,23 @@ def warnings(rows: Iterable[Usable]) -> list[dict]:
 
 def collisions(rows: Iterable[Usable]) -> dict[str, int]:
     """How many `cells` of one implementation, workload, protocol and environment the speed rows fill, and how many of
-    them are `mixed`: the published identities cannot tell their providers apart."""
-    providers: dict[tuple, set[str]] = defaultdict(set)
+    them are `mixed`: the published identities cannot tell their providers, or even their kernels, apart."""
+    providers: dict[tuple, set[tuple[str, str]]] = defaultdict(set)
     for usable in rows:
         if usable.row.metric_name == "speed":
             spec = usable.run["spec"]
             cell = tuple(spec[f"{kind}Digest"] for kind in ("implementation", "workload", "protocol", "environment"))
-            providers[cell].add(usable.row.kernel_provider)
+            providers[cell].add((usable.row.kernel_name, usable.row.kernel_provider))
     return {"cells": len(providers), "mixed": sum(len(names) > 1 for names in providers.values())}
 
 
 def _of_one(usable: Usable) -> Iterator[dict]:
     median, low, high = (usable.values.get(q) for q in (50, 20, 80))
+    if low is None:
+        found = f"y_value_20 {usable.row.y_value_20!r}, y_value_80 {usable.row.y_value_80!r}"
+        yield _entry(usable, "no_spread", one_line(found, 160))
+    elif not low <= median <= high:
+        yield _entry(usable, "unordered", f"p20 {low} ms, p50 {median} ms, p80 {high} ms")
     if low is not None and low == median == high and median > ONE_SAMPLE_MS:
         yield _entry(usable, "single_sample", f"p20 = p50 = p80 = {median} ms")
     if low is not None and high > WIDE_SPREAD * low:
@@ -59,17 +65,18 @@ def _of_one(usable: Usable) -> Iterator[dict]:
 
 def _faster_wholes(speed: list[Usable]) -> Iterator[dict]:
     """Full passes that took less time than a part of them."""
-    series: dict[tuple, dict[str, Usable]] = defaultdict(dict)
+    series: dict[tuple, dict[str, list[Usable]]] = defaultdict(lambda: defaultdict(list))
     for usable in speed:
         row, event = usable.row, usable.event
         key = (event.kernel, event.provider, event.device, usable.run["spec"]["workloadDigest"], row.liger_version)
-        series[key].setdefault(event.mode, usable)
+        series[key][event.mode].append(usable)
     for modes in series.values():
-        if full := modes.get("full"):
-            for mode in ("forward", "backward"):
-                if (part := modes.get(mode)) and full.values[50] < part.values[50]:
-                    there = f"{mode} {part.values[50]} ms in record {part.record}"
-                    yield _entry(full, "full_faster", f"full {full.values[50]} ms, {there}")
+        parts = modes["forward"] + modes["backward"]
+        slowest = max(parts, key=lambda usable: usable.values[50], default=None)
+        for full in modes["full"] if slowest else ():
+            if full.values[50] < slowest.values[50]:
+                there = f"{slowest.event.mode} {slowest.values[50]} ms in record {slowest.record}"
+                yield _entry(full, "full_faster", f"full {full.values[50]} ms, {there}")
 
 
 def _entry(usable: Usable, reason: str, found: str) -> dict:

@@ -15,6 +15,9 @@ class KernelcatError(Exception):
 def exit_code(job: Callable[[], int | None]) -> int:
     """Runs a command or job and returns its exit code: what it returns, or 1 after one line on stderr for a user's
     mistake or a file that the system refuses."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # where the terminal has no "µ", as in ASCII
     try:
         return job() or 0
     except KernelcatError as error:

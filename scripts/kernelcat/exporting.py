@@ -11,6 +11,7 @@ from kernelcat import identity, kernels
 from kernelcat import manifests as manifests_of
 from kernelcat.dialect import Dialect
 from kernelcat.errors import KernelcatError
+from kernelcat.fault import one_line
 from kernelcat.importing import SOURCE, UNITS
 from kernelcat.kernel import TORCH_NAMES, Kernel
 from kernelcat.metrics import Row
@@ -19,7 +20,8 @@ from kernelcat.metrics import Row
 def rows(manifests: Iterable[dict]) -> Iterator[Row]:
     """The row of each imported run among the manifests, in their order. Other runs have none.
 
-    Raises KernelcatError when a run cites what is not there, or its kernel is not known.
+    Raises KernelcatError when a run is none that `kernelcat import` makes: it cites what is not there, its kernel is
+    not known, its source's numbers are missing.
     """
     manifests = list(manifests)
     by_digest = {identity.digest(found): found for found in manifests if found["kind"] in _CITED}
@@ -29,9 +31,14 @@ def rows(manifests: Iterable[dict]) -> Iterator[Row]:
         for kernel in found
     }
     for run in manifests:
-        native = run["spec"].get("sourceNative", {}) if run["kind"] == "BenchmarkRun" else {}
-        if native.get("source") == SOURCE:
-            yield _row(run, native, by_digest, known)
+        native = run["spec"].get("sourceNative") if run["kind"] == "BenchmarkRun" else None
+        if isinstance(native, dict) and native.get("source") == SOURCE:
+            try:
+                yield _row(run, native, by_digest, known)
+            except (AttributeError, KeyError, StopIteration, TypeError, ValueError) as error:
+                place = one_line(str(native.get("externalId")))
+                expected = "a run as `kernelcat import` makes them"
+                raise KernelcatError(f"{place}: expected {expected}, found {one_line(repr(error))}") from error
 
 
 _CITED = ("WorkloadCase", "ExecutionEnvironment")
@@ -40,12 +47,9 @@ _HOST = "Liger benchmark host · "
 
 def _row(run: dict, native: dict, by_digest: dict[str, dict], known: dict[tuple[str, str], Kernel]) -> Row:
     spec = run["spec"]
-    name, mode, provider, _, case, _ = native["externalId"].split("/")
-    try:
-        workload, host = by_digest[spec["workloadDigest"]], by_digest[spec["environmentDigest"]]
-        kernel = known[name, workload["spec"]["operationSpecDigest"]]
-    except KeyError as error:
-        raise KernelcatError(f"{native['externalId']}: expected {error} to be there, found it missing") from None
+    name, mode, provider, _, case, time = native["externalId"].split("/")
+    workload, host = by_digest[spec["workloadDigest"]], by_digest[spec["environmentDigest"]]
+    kernel = known[name, workload["spec"]["operationSpecDigest"]]
     metric, unit = next(pair for pair in UNITS.items() if f"{pair[1].lower()}_50" in native["metrics"])
     values = [native["metrics"].get(f"{unit.lower()}_{q}") for q in (50, 20, 80)]
     dialect, keys = _spelled(kernel, workload["spec"], case.rpartition("-")[2], native["externalId"])
@@ -63,9 +67,19 @@ def _row(run: dict, native: dict, by_digest: dict[str, dict], known: dict[tuple[
         y_value_80=values[2],
         config={key: keys[key] for key in sorted(keys)},
         gpu_name="NVIDIA " + host["metadata"]["title"].removeprefix(_HOST),
-        timestamp=f"{spec['observedAt'][:10]} {spec['observedAt'][11:19]}",
+        timestamp=_timestamp(time),
         liger_version=run["metadata"].get("labels", {}).get("liger_version", ""),
     )
+
+
+def _timestamp(time: str) -> str:
+    """The time of an external id as it stood in the CSV: "2024-09-03-15-39-46" → "2024-09-03 15:39:46"."""
+    date, between, hours, minutes, seconds, decimals, zone = _TIME.fullmatch(time).groups()
+    fraction = (decimals or "").replace("-", ".")
+    return f"{date}{between.replace('-', ' ').upper()}{hours}:{minutes}:{seconds}{fraction}{zone.upper()}"
+
+
+_TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([-t])([0-9]{2})-([0-9]{2})-([0-9]{2})(-[0-9]+)?(z?)")
 
 
 def _spelled(kernel: Kernel, workload: dict, dtype: str, place: str) -> tuple[Dialect, dict]:

@@ -175,7 +175,7 @@ def _yaml(text: str) -> object:
         mark = error.problem_mark or error.context_mark
         problem = _one_line(" ".join(filter(None, (error.context, error.problem))))
         raise _Refused(f"{_place(mark)}expected YAML 1.2: {problem}") from error
-    except YAMLError as error:
+    except (YAMLError, ValueError, OverflowError) as error:  # the latter two for "\UFFFFFFFF"
         raise _Refused(f"expected YAML 1.2: {_one_line(str(error))}") from error
     if node is None:
         raise _Refused("expected a YAML document, found only comments")

@@ -12,7 +12,6 @@ from pathlib import Path
 from kernelcat import catalog, dialects, doubts, files, identity, kernels, manifests, metrics, published
 from kernelcat.dialects import Unusable
 from kernelcat.errors import KernelcatError
-from kernelcat.fault import one_line
 from kernelcat.kernel import Case, Kernel
 from kernelcat.libraries import CSV_PROVIDERS
 from kernelcat.metrics import Row
@@ -28,13 +27,14 @@ EARLIEST = "2007-06"
 
 @dataclass
 class Import:
-    """What became of a file: the usable rows in their order, what they cite (by digest), and the fate of the others.
+    """What became of a file: the usable rows in their order, what they cite (by digest and name: published identities
+    share some digests), and the fate of the others.
 
     Always: rows = imported + duplicates + skipped.
     """
 
     usable: list[doubts.Usable] = field(default_factory=list)
-    cited: dict[str, dict] = field(default_factory=dict)
+    cited: dict[tuple[str, str], dict] = field(default_factory=dict)
     rows: int = 0
     duplicates: int = 0
     skipped: dict[str, Counter] = field(default_factory=dict)
@@ -95,9 +95,7 @@ def import_csv(source: str | Path) -> Import:
         key = row.metric_name, usable.event.external_id, usable.run["spec"]["workloadDigest"]
         first = seen.setdefault(key, usable)
         if first is not usable:
-            there, here = first.row.y_value_50, row.y_value_50
-            same = "the same value" if there == here else f"{one_line(there)} there, {one_line(here)} here"
-            found = f"{usable.event.external_id} as in record {first.record}, {same}"
+            found = f"{usable.event.external_id} as in record {first.record}, {_compared(first, usable)}"
             result.duplicates += 1
             result.entries.append({"record": number, "reason": "duplicate", "found": found})
             continue
@@ -109,9 +107,19 @@ def import_csv(source: str | Path) -> Import:
 def write(result: Import, folder: str | Path) -> None:
     """Writes catalog.json and report.json to `folder`. Raises OSError."""
     folder = Path(folder)
-    catalog.write(folder / "catalog.json", catalog.build(result.manifests))
+    found = catalog.build(result.manifests)
     report = json.dumps(result.report, indent=1, ensure_ascii=False, allow_nan=False)
+    # the catalog comes last: where it is, the rest is too
     files.write(folder / "report.json", (report + "\n").encode())
+    catalog.write(folder / "catalog.json", found)
+
+
+def _compared(first: doubts.Usable, second: doubts.Usable) -> str:
+    for q in (50, 20, 80):
+        there, here = first.values.get(q), second.values.get(q)
+        if there != here:
+            return f"p{q} {there} there, {here} here"
+    return "the same values"
 
 
 class _Builder:
@@ -121,8 +129,8 @@ class _Builder:
         self.kernels = kernels.by_csv_name()
         self._built: dict[tuple, tuple[str, dict]] = {}
 
-    def usable(self, record: int, row: Row) -> tuple[doubts.Usable, dict[str, dict]]:
-        """A row with its run, and what that cites by digest. Raises Unusable."""
+    def usable(self, record: int, row: Row) -> tuple[doubts.Usable, dict[tuple[str, str], dict]]:
+        """A row with its run, and what that cites. Raises Unusable."""
         if row.kernel_name not in self.kernels:
             raise Unusable("unknown_kernel", row.kernel_name, row.kernel_name)
         if row.metric_name not in UNITS:
@@ -160,7 +168,8 @@ class _Builder:
             )
         except KernelcatError as error:
             raise Unusable("invalid_document", row.kernel_name, str(error)) from None
-        return doubts.Usable(record, row, event, run, values, dialect), dict(cited.values())
+        by_name = {(digest, manifest["metadata"]["name"]): manifest for digest, manifest in cited.values()}
+        return doubts.Usable(record, row, event, run, values, dialect), by_name
 
     def _cited(self, row: Row, kernel: Kernel, case: Case) -> dict[str, tuple[str, dict]]:
         """Digest and manifest of what the run of a row cites, by kind."""
@@ -195,7 +204,8 @@ def _values(row: Row) -> dict[int, float]:
     Raises Unusable for a median that is no number above 0, and for numbers that no document can hold.
     """
     median = dialects.number(row.y_value_50)
-    if not 0 < median * 2**20 <= identity.MAX_INTEGER:  # written so that a NaN is refused; 2^20 > 1e6
+    # Written so that a NaN is refused. What is less than half a nanosecond, or half a byte, would be 0.
+    if not 0.5 <= median * 1e6 <= median * 2**20 <= identity.MAX_INTEGER:
         raise Unusable("bad_median", row.kernel_name, f"y_value_50 {row.y_value_50}")
     spread = {20: dialects.number(row.y_value_20), 80: dialects.number(row.y_value_80)}
     if not all(map(math.isfinite, spread.values())):
