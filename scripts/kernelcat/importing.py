@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernelcat import catalog, dialects, doubts, files, identity, kernels, manifests, metrics, published
-from kernelcat.dialects import Unusable
+from kernelcat import cases, catalog, doubts, files, identity, kernels, manifests, metrics, published
+from kernelcat.cases import Unusable
 from kernelcat.errors import KernelcatError
 from kernelcat.kernel import Case, Kernel
 from kernelcat.libraries import CSV_PROVIDERS
@@ -141,7 +141,7 @@ class _Builder:
             raise Unusable("unknown_mode", row.kernel_operation_mode, row.kernel_operation_mode)
         if row.kernel_provider not in CSV_PROVIDERS:
             raise Unusable("unknown_provider", row.kernel_provider, row.kernel_provider)
-        kernel, case, dialect = dialects.case(row, self.kernels[row.kernel_name])
+        kernel, case, dialect = cases.case(row, self.kernels[row.kernel_name])
         values = _values(row)
         try:
             observed_at = identity.instant(row.timestamp)
@@ -203,11 +203,11 @@ def _values(row: Row) -> dict[int, float]:
 
     Raises Unusable for a median that is no number above 0, and for numbers that no document can hold.
     """
-    median = dialects.number(row.y_value_50)
+    median = cases.number(row.y_value_50)
     # Written so that a NaN is refused. What is less than half a nanosecond, or half a byte, would be 0.
     if not 0.5 <= median * 1e6 <= median * 2**20 <= identity.MAX_INTEGER:
         raise Unusable("bad_median", row.kernel_name, f"y_value_50 {row.y_value_50}")
-    spread = {20: dialects.number(row.y_value_20), 80: dialects.number(row.y_value_80)}
+    spread = {20: cases.number(row.y_value_20), 80: cases.number(row.y_value_80)}
     if not all(map(math.isfinite, spread.values())):
         return {50: median}
     for q, value in spread.items():
