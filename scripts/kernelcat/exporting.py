@@ -7,8 +7,7 @@ the kernel that says the same. Imported again, the rows give the same documents.
 import re
 from collections.abc import Iterable, Iterator
 
-from kernelcat import identity, kernels
-from kernelcat import manifests as manifests_of
+from kernelcat import identity, kernels, manifests
 from kernelcat.dialect import Dialect
 from kernelcat.errors import KernelcatError
 from kernelcat.fault import one_line
@@ -17,20 +16,20 @@ from kernelcat.kernel import TORCH_NAMES, Kernel
 from kernelcat.metrics import Row
 
 
-def rows(manifests: Iterable[dict]) -> Iterator[Row]:
-    """The row of each imported run among the manifests, in their order. Other runs have none.
+def rows(documents: Iterable[dict]) -> Iterator[Row]:
+    """The row of each imported run among these manifests, in their order. Other runs have none.
 
     Raises KernelcatError when a run is none that `kernelcat import` makes: it cites what is not there, its kernel is
     not known, its source's numbers are missing.
     """
-    manifests = list(manifests)
-    by_digest = {identity.digest(found): found for found in manifests if found["kind"] in _CITED}
+    documents = list(documents)
+    by_digest = {identity.digest(found): found for found in documents if found["kind"] in _CITED}
     known = {
-        (name, identity.digest(manifests_of.operation(kernel))): kernel
+        (name, identity.digest(manifests.operation(kernel))): kernel
         for name, found in kernels.by_csv_name().items()
         for kernel in found
     }
-    for run in manifests:
+    for run in documents:
         native = run["spec"].get("sourceNative") if run["kind"] == "BenchmarkRun" else None
         if isinstance(native, dict) and native.get("source") == SOURCE:
             try:
