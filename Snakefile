@@ -12,8 +12,11 @@ sys.path.insert(0, f"{workflow.basedir}/scripts")
 # Jobs call `python`: the one that runs Snakemake, whether or not its environment is activated.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
 
-from kernelcat import catalog, files, grid, show
+from kernelcat import catalog, files, grid, measure, show
 from kernelcat.errors import KernelcatError
+
+# The worker that measuring processes are forked from ends with this process, however this ends.
+os.environ[measure.WORKFLOW] = str(os.getpid())
 
 try:
     files.load("config/config.yaml")  # strictly: of two equal keys Snakemake silently takes the last
@@ -60,6 +63,7 @@ rule measure:
         record=update("results/metrics/{path}.json"),
     log:
         "results/logs/measure/{path}.log",
+    priority: lambda wildcards: cells.priority(wildcards.path, config["order_seed"])
     conda:
         "envs/kernelcat.yaml"
     resources:
@@ -70,6 +74,7 @@ rule measure:
         job=lambda wildcards: grid.job(cells.by_path[wildcards.path], own_kernels),
     shell:
         "python scripts/measure.py --job {params.job:q} --minutes {resources.runtime}"
+        " --process {config[process]} --cache {config[compile_cache]:q} --order-seed {config[order_seed]}"
         " --csv {output.csv} --record {output.record} >{log} 2>&1"
 
 

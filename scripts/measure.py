@@ -14,13 +14,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--job", required=True, help="the configuration as kernelcat.grid.job writes it")
     parser.add_argument("--minutes", type=float, required=True, help="how long the job may take")
+    parser.add_argument("--process", choices=("warm", "fresh"), required=True, help="forked from a worker, or new")
+    parser.add_argument("--cache", required=True, help="the folder that keeps compiled kernels")
+    parser.add_argument("--order-seed", type=int, required=True, help="what the order of the jobs was drawn with")
     parser.add_argument("--csv", required=True)
     parser.add_argument("--record", required=True)
     arguments = parser.parse_args()
     job = json.loads(arguments.job)
     configuration = Configuration.from_json(job["configuration"])
     # the job ends itself, with a result, before the cluster would end it without one
-    record = measure(configuration, job["kernels"], arguments.minutes * 60 - 30)
+    seconds, warm = arguments.minutes * 60 - 30, arguments.process == "warm"
+    record = measure(configuration, job["kernels"], seconds, warm=warm, cache=arguments.cache)
+    record["orderSeed"] = arguments.order_seed
     print(f"{configuration.path}: {record['status']} {record['reason']}")
     metrics.write(arguments.csv, rows(record))
     files.write(arguments.record, (json.dumps(record, sort_keys=True, indent=1, allow_nan=False) + "\n").encode())

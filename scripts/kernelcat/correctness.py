@@ -135,8 +135,8 @@ def output_fault(kernel: Kernel, outputs: tuple) -> str | None:
 
 
 def provider_results(kernel: Kernel, outputs: tuple, inputs: dict, gradients: bool) -> dict:
-    """The provider's tensors under the names that `reference_results` uses."""
-    results = dict(zip(kernel.outputs, outputs, strict=True))
+    """The provider's tensors under the names that `reference_results` uses; no outputs where none are given."""
+    results = dict(zip(kernel.outputs, outputs, strict=False))
     if gradients:
         results |= {f"gradient of {name}": value.grad for name, value in inputs.items() if value.requires_grad}
     return results

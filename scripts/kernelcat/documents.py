@@ -15,7 +15,7 @@ from pathlib import Path
 from kernelcat import correctness, files, identity, kernels, manifests, samples, schema
 from kernelcat.grid import Configuration
 from kernelcat.kernel import MODES, Kernel
-from kernelcat.timing import PROTOCOLS
+from kernelcat.timing import PROTOCOLS, Sampling
 
 SOURCE = "kernelcat"
 
@@ -40,7 +40,7 @@ def document(record: dict, evidence: dict, own_kernels: str | None = None) -> tu
     cited = {
         "implementation": _implementation(kernel, configuration, record),
         "workload": manifests.workload(kernel, configuration.case),
-        "protocol": _protocol(configuration.protocol, configuration.mode),
+        "protocol": _protocol(configuration.protocol, configuration.mode, configuration.sampling),
         "environment": manifests.manifest(
             "ExecutionEnvironment",
             identity.kebab(f"kernelcat-{record['device']}"),
@@ -126,9 +126,9 @@ def _bytes(document: dict) -> bytes:
 
 
 @lru_cache
-def _protocol(name: str, mode: str) -> dict:
+def _protocol(name: str, mode: str, sampling: Sampling | None) -> dict:
     """The BenchmarkProtocol of one of kernelcat's protocols for `mode`."""
-    spec = PROTOCOLS[name].spec(mode, correctness.COMPARATOR)
+    spec = PROTOCOLS[name].spec(mode, correctness.COMPARATOR, sampling)
     title = f"kernelcat · {name} · {MODES[mode]}"
     return manifests.manifest("BenchmarkProtocol", identity.kebab(f"kernelcat-{name}-{mode}"), spec, title=title)
 

@@ -74,7 +74,7 @@ def describe(device: str) -> dict:
     software = {
         "operatingSystem": _operating_system(),
         "kernel": platform.release(),
-        "framework": {"name": "torch", "version": torch.__version__},
+        "framework": {"name": "torch", "version": str(torch.__version__)},
         "libraries": {name.replace("-", "_"): found for name in LIBRARIES if (found := version(name)) is not None}
         | {"python": platform.python_version()},
     }

@@ -8,16 +8,17 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
 from kernelcat import environment, files, identity, kernels, manifests, schema
 from kernelcat.errors import KernelcatError
 from kernelcat.kernel import Case, Kernel, Provider
-from kernelcat.timing import PROTOCOLS
+from kernelcat.timing import PROTOCOLS, Sampling
 
 MEASURING = (
+    "child",
     "correctness",
     "environment",
     "interpreter",
@@ -27,6 +28,7 @@ MEASURING = (
     "metrics",
     "samples",
     "timing",
+    "worker",
 )
 """The modules that every measurement runs through: a change to one of them makes all results stale."""
 
@@ -41,6 +43,7 @@ class Configuration:
     case: Case
     protocol: str
     device: str
+    sampling: Sampling | None = None
 
     def as_json(self) -> dict:
         """The configuration as plain values; `from_json` reads it back."""
@@ -52,17 +55,21 @@ class Configuration:
             "case": case,
             "protocol": self.protocol,
             "device": self.device,
+            "sampling": asdict(self.sampling) if self.sampling else None,
         }
 
     @staticmethod
     def from_json(values: dict) -> "Configuration":
-        return Configuration(**{**values, "case": Case(**values["case"])})
+        sampling = values["sampling"]
+        changed = {"case": Case(**values["case"]), "sampling": Sampling(**sampling) if sampling else None}
+        return Configuration(**{**values, **changed})
 
     @cached_property
     def path(self) -> str:
         """Where its files lie below results/metrics/, without a suffix: readable, unique by the digest at its end."""
         name = hashlib.sha256(identity.canonical_json(self.as_json())).hexdigest()[:12]
-        return f"{self.device}/{self.kernel}/{self.mode}/{self.provider}/{self.case.key[:150]}-{name}"
+        case = f"{self.case.key[:150]}-{self.protocol}-{name}"
+        return f"{self.device}/{self.kernel}/{self.mode}/{self.provider}/{case}"
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,11 @@ class Grid:
     @cached_property
     def by_path(self) -> dict[str, Configuration]:
         return {configuration.path: configuration for configuration in self.configurations}
+
+    def priority(self, path: str, seed: int) -> float:
+        """A place in the order of measuring, drawn with `seed`: against clocks that drift, providers of one workload are
+        not measured in the order in which they are listed."""
+        return int(hashlib.sha256(f"{seed} {path}".encode()).hexdigest()[:8], 16) / 2**32
 
     def left_out_lines(self) -> list[str]:
         """One line for each provider that the device does not run, with the number of its configurations."""
@@ -106,10 +118,12 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
     """
     schema.check(config, "config", source)
     device = resolve_device(config["device"])
-    protocol = config["protocol"][device]
+    protocols = _list(config["protocol"][device])
     known = sorted(name for name, value in PROTOCOLS.items() if value.device == device)
-    if protocol not in known:
-        raise KernelcatError(f"{source}: protocol.{device}: expected one of {', '.join(known)}, found {protocol!r}")
+    for protocol in protocols:
+        if protocol not in known:
+            raise KernelcatError(f"{source}: protocol.{device}: expected one of {', '.join(known)}, found {protocol!r}")
+    sampling = Sampling(**config["sampling"])
     path = Path(suites) / f"{config['suite']}.yaml"
     if not path.is_file():
         found = ", ".join(sorted(entry.stem for entry in Path(suites).glob("*.yaml")))
@@ -135,8 +149,9 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
                     f"{path}: {name}.providers: expected some of {', '.join(kernel.providers)}, found {provider!r}"
                 )
         for case in _cases(kernel, entry, f"{path}: {name}"):
-            for mode, provider in itertools.product(entry["modes"], entry["providers"]):
-                cell = Configuration(name, provider, mode, case, protocol, device)
+            for mode, provider, protocol in itertools.product(entry["modes"], entry["providers"], protocols):
+                adaptive = sampling if PROTOCOLS[protocol].adaptive else None
+                cell = Configuration(name, provider, mode, case, protocol, device, adaptive)
                 applies = device in kernel.providers[provider].devices
                 (cells if applies else left_out)[cell.path] = cell
     return Grid(list(cells.values()), list(left_out.values()))

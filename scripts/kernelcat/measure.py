@@ -1,60 +1,73 @@
 """One configuration → a record of what was measured, or of how it failed.
 
-The measuring happens in a child process, so that a crash, a hang or an exhausted memory is a result and not the end of
-the job.
+The measuring happens in a process of its own (kernelcat.child), forked from one that has the imports behind it
+(kernelcat.worker), so that a crash, a hang or an exhausted memory is a result and not the end of the job.
 """
 
 import contextlib
-import ctypes
+import errno
 import hashlib
-import multiprocessing
+import json
 import os
-import re
 import signal
+import socket
+import subprocess
+import sys
 import time
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from kernelcat import correctness, environment, identity, kernels, samples, timing
+from kernelcat import devices, environment, samples, worker
 from kernelcat.errors import KernelcatError
-from kernelcat.fault import printable
 from kernelcat.grid import Configuration
-from kernelcat.kernel import TORCH_NAMES, Provider, as_tuple, differentiable
+from kernelcat.kernel import TORCH_NAMES
 from kernelcat.metrics import Row
 
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
+WORKFLOW = "KERNELCAT_WORKFLOW"
+"""The environment variable with the process id of the workflow that a job belongs to; without it there is none."""
+
+_READ_AT_IMPORT = ("CUDA", "HF_", "LD_", "MKL", "NVIDIA", "OMP", "PYTHON", "PYTORCH", "TORCH", "TRITON")
+"""How the environment variables begin that may change what an imported package does."""
 
 
-def measure(configuration: Configuration, own_kernels: str | None, seconds: float) -> dict:
-    """The record of `configuration`, measured in a child process that may take `seconds`.
+def measure(
+    configuration: Configuration,
+    own_kernels: str | None,
+    seconds: float,
+    *,
+    warm: bool = True,
+    cache: str | None = None,
+) -> dict:
+    """The record of `configuration`, measured in a process of its own that may take `seconds`, once it has the device.
+
+    `warm` says to fork it from the workflow's worker, which is started where there is none; without a workflow, or
+    where that cannot be, it has all imports before it. `cache` is the folder that keeps compiled kernels.
 
     A record has `status` (of a BenchmarkRun), `reason` (one line, empty when passed), `configuration`, `observedAt`,
     `device` (its name), `environment` (a spec), `versions` (of the provider's packages and liger-kernel), for code of
-    the kernel file itself its `source`, and as far as it got: `correctness`, `samplesMs`, `peakMemoryBytes`, `state`
-    (before and after).
+    the kernel file itself its `source`, and as far as it got: `correctness`, `compileSeconds` (what the first pass took
+    longer than the second), `peakMemoryBytes` (allocated, reserved, increase), `samplesMs`, `samplingSeconds` (warm-up
+    included), `deviceMs` (samples without the host's part), `state` (of the device before and after).
     Raises KernelcatError when the machine is at fault: no GPU where one was asked for.
     """
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(configuration.as_json(), own_kernels, sender), daemon=True)
-    child.start()
-    sender.close()
-    record: dict = {}
-    failure = {"status": "timeout", "reason": f"took longer than {seconds:g} s"}
-    end = time.monotonic() + seconds
-    try:
-        while receiver.poll(max(0.0, end - time.monotonic())):
-            record |= receiver.recv()
-    except EOFError:
-        # What has closed its end of the pipe may still be running, and then join() would not keep to a time limit.
-        while child.exitcode is None and time.monotonic() < end:
-            time.sleep(0.01)
-        if child.exitcode is not None:
-            code = child.exitcode
-            how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
-            failure = {"status": "runtime_error", "reason": f"the measuring process {how}"}
-    finally:
-        _end(child)
+    workflow = _Process.workflow()
+    arguments = (configuration.as_json(), own_kernels, str(Path(cache).resolve()) if cache else None)
+    with devices.held(configuration.device, workflow.sleep if workflow else time.sleep) as chosen:
+        end = time.monotonic() + seconds
+        record = failure = None
+        for lifeline in [workflow, None] if workflow and warm else [None]:
+            try:
+                with _Measuring.started(lifeline, configuration.device, chosen, arguments) as measuring:
+                    record, failure = measuring.followed(end, workflow)
+                break
+            except _WorkerLost:
+                continue
+        else:
+            raise KernelcatError(f"{configuration.path}: the process that measures could not be started")
+    failure = failure or {"status": "timeout", "reason": f"took longer than {seconds:g} s"}
     if "machine" in record:
         raise KernelcatError(record["machine"])
     if "environment" not in record:
@@ -62,12 +75,155 @@ def measure(configuration: Configuration, own_kernels: str | None, seconds: floa
     return failure | record
 
 
-def _end(child) -> None:
-    """Kills the measuring process and what it has started, which `_child` put into a group of its own."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.kill()
-    child.join()
+class _WorkerLost(Exception):
+    """The worker has ended, and the measuring process with it."""
+
+
+@dataclass(frozen=True)
+class _Process:
+    """A process that others depend on: its id, the time of its start, which no other process of that id shares, and a
+    descriptor that is ready when it has ended."""
+
+    pid: int
+    start: str
+    descriptor: int
+
+    @staticmethod
+    def of(pid: int) -> "_Process":
+        """Raises OSError when there is no such process."""
+        text = Path(f"/proc/{pid}/stat").read_text()
+        return _Process(pid, text.rpartition(")")[2].split()[19], os.pidfd_open(pid))  # field 22 of proc(5)
+
+    @staticmethod
+    def workflow() -> "_Process | None":
+        """The workflow that this job belongs to, None without one. Raises KernelcatError when it has ended."""
+        if not (pid := os.environ.get(WORKFLOW, "")).isdecimal():
+            return None
+        try:
+            return _Process.of(int(pid))
+        except OSError:
+            raise KernelcatError("the workflow has ended") from None
+
+    def sleep(self, seconds: float) -> None:
+        """Raises KernelcatError when the process ends meanwhile."""
+        if wait([self.descriptor], seconds):
+            raise KernelcatError("the workflow has ended")
+
+
+@dataclass
+class _Measuring:
+    """A measuring process, seen from the job that asked for it."""
+
+    control: Connection  # to the worker: its id, then its exit code
+    records: Connection
+    pid: int
+    record: dict = field(default_factory=dict)
+    exit_code: int | None = None
+
+    @staticmethod
+    @contextlib.contextmanager
+    def started(lifeline: _Process | None, device: str, chosen: dict, arguments: tuple) -> Iterator["_Measuring"]:
+        """Forks one from the worker of the workflow `lifeline`, or without one from a worker for this job alone. Ends
+        it at the end. Raises _WorkerLost."""
+        with contextlib.ExitStack() as stack:
+            try:
+                peer = stack.enter_context(_connected(lifeline, device))
+                records, sender = Pipe(duplex=False)
+                stack.enter_context(records)
+                with sender:
+                    socket.send_fds(peer, [b" "], [sender.fileno(), 1, 2])
+                control = stack.enter_context(Connection(peer.detach()))
+                environ = {**os.environ, **chosen}
+                control.send({"environment": environ, "folder": os.getcwd(), "arguments": arguments})
+                measuring = _Measuring(control, records, control.recv())
+            except (OSError, EOFError) as error:
+                raise _WorkerLost from error
+            try:
+                yield measuring
+            finally:
+                measuring.end()
+
+    def followed(self, end: float, workflow: _Process | None) -> tuple[dict, dict | None]:
+        """The record as far as it got by the time `end`, and how the process failed if it ended before it should.
+
+        Raises _WorkerLost, and KernelcatError when the workflow ends.
+        """
+        open_ends = [self.records, self.control, *([workflow.descriptor] if workflow else [])]
+        while self.exit_code is None or self.records in open_ends:
+            ready = wait(open_ends, max(0.0, end - time.monotonic()))
+            if not ready:
+                break
+            if workflow and workflow.descriptor in ready:
+                raise KernelcatError("the workflow has ended")
+            if self.records in ready:
+                try:
+                    self.record |= json.loads(self.records.recv_bytes())
+                except (EOFError, OSError):
+                    open_ends.remove(self.records)  # it may run on, with its end closed
+            elif self.control in ready:
+                self._read_exit_code()
+                open_ends.remove(self.control)
+                end = min(end, time.monotonic() + 1)  # should something that got away hold the records open
+        if self.exit_code is None:
+            return self.record, None
+        if self.exit_code < 0:
+            how = f"was ended by signal {-self.exit_code}"
+        else:
+            how = f"exited with code {self.exit_code}"
+        return self.record, {"status": "runtime_error", "reason": f"the measuring process {how}"}
+
+    def end(self) -> None:
+        """Ends the process and what it has started, and waits until it has ended."""
+        if self.exit_code is None:
+            with contextlib.suppress(OSError, _WorkerLost):
+                self.control.send("end")
+                self._read_exit_code()
+
+    def _read_exit_code(self) -> None:
+        try:
+            self.exit_code = self.control.recv()
+        except (EOFError, OSError) as error:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)  # the worker's end was the process's, but not of what it started
+            raise _WorkerLost from error
+
+
+def _connected(workflow: _Process | None, device: str) -> socket.socket:
+    """A connection to the worker of the workflow, or to one for this process alone, which imports nothing beforehand.
+
+    A worker is found by an abstract socket name (unix(7)), which the kernel gives to one process at a time. The name
+    holds all that a worker's imports depend on, so one that has other versions is not found.
+    """
+    lifeline = workflow or _Process.of(os.getpid())
+    variables = {name: value for name, value in os.environ.items() if name.startswith(_READ_AT_IMPORT)}
+    versions = [environment.version(package) for package in ("torch", "triton", "transformers", "numpy")]
+    code = [path.read_text() for path in (Path(worker.__file__), Path(__file__).with_name("interpreter.py"))]
+    facts = json.dumps([device, sys.executable, sorted(variables.items()), versions, code])
+    digest = hashlib.sha256(facts.encode()).hexdigest()[:16]
+    name = f"\0kernelcat worker {lifeline.pid} {lifeline.start} {digest}"
+    with socket.socket(socket.AF_UNIX) as listener:
+        try:
+            listener.bind(name)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            listener.listen(128)
+            program = [sys.executable, str(Path(worker.__file__).parents[1] / "worker.py")]
+            options = ["--listener", str(listener.fileno()), "--lifeline", str(lifeline.pid)]
+            preload = ["--preload", device] if workflow else []
+            # a session of its own: an interrupt from the keyboard is the workflow's to answer
+            subprocess.Popen(
+                [*program, *options, *preload],
+                pass_fds=[listener.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+    peer = socket.socket(socket.AF_UNIX)
+    peer.connect(name)
+    if not worker.is_ours(peer):
+        raise PermissionError(errno.EPERM, "the worker is somebody else's")
+    return peer
 
 
 def rows(record: dict) -> list[Row]:
@@ -96,144 +252,8 @@ def rows(record: dict) -> list[Row]:
     latency = samples.summary(record["samplesMs"])
     values = {"speed": ("ms", latency["median"], latency["p20"], latency["p80"])}
     if "peakMemoryBytes" in record:
-        values["memory"] = ("MB", *[record["peakMemoryBytes"] / 2**20] * 3)
+        values["memory"] = ("MB", *[record["peakMemoryBytes"]["allocated"] / 2**20] * 3)
     return [
         Row.make(metric_name=name, metric_unit=unit, y_value_50=y_50, y_value_20=y_20, y_value_80=y_80, **common)
         for name, (unit, y_50, y_20, y_80) in values.items()
     ]
-
-
-def _child(values: dict, own_kernels: str | None, sender) -> None:
-    """Sends the record piece by piece, so that what is known survives a crash; the status comes last."""
-    os.setpgid(0, 0)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # however the parent ends, it ends too
-    configuration = Configuration.from_json(values)
-    if configuration.device == "cpu":
-        from kernelcat import interpreter  # noqa: F401  before anything imports triton
-
-    import torch
-
-    if configuration.device == "cuda" and not torch.cuda.is_available():
-        sender.send({"machine": "device: expected a GPU that torch can use, found none (device: cpu measures without)"})
-        return
-    path = kernels.files(own_kernels)[configuration.kernel]
-    kernel = kernels.load(path)
-    provider = kernel.providers[configuration.provider]
-    sender.send({} if provider.library else {"source": _source(path, provider)})
-    sender.send(
-        {
-            "configuration": values,
-            "observedAt": identity.instant(datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")),
-            "device": environment.device_name(configuration.device),
-            "environment": environment.describe(configuration.device),
-            "versions": {package: environment.version(package) for package in {*provider.packages, "liger-kernel"}},
-        }
-    )
-    try:
-        _measure(configuration, kernel, sender)
-    except Exception as error:
-        sender.send({"status": _status(error), "reason": _first_line(error)})
-
-
-def _measure(configuration: Configuration, kernel, sender) -> None:
-    import torch
-
-    case, device, mode = configuration.case, configuration.device, configuration.mode
-    seed = int(hashlib.sha256(f"{configuration.kernel} {case.key}".encode()).hexdigest()[:8], 16)
-    gradients = mode != "forward"
-    provider = kernel.providers[configuration.provider]
-    try:
-        expected = correctness.reference_results(kernel, case, device, seed, gradients)
-    except Exception as error:
-        if _status(error) == "resource_exceeded":
-            raise
-        sender.send({"status": "invalid_reference", "reason": _first_line(error)})
-        return
-    # Prepared and called once with other values than those that count: a result that was kept cannot pass.
-    inputs = correctness.make_inputs(kernel, case, device, seed + 2)
-    call = provider.prepare(**inputs, **case.scalars)
-    call()
-    with torch.no_grad():
-        for name, value in correctness.make_inputs(kernel, case, device, seed).items():
-            inputs[name].copy_(value)
-    outputs = as_tuple(call())
-    if fault := correctness.output_fault(kernel, outputs):
-        sender.send({"status": "incorrect_shape", "reason": fault})
-        return
-    upstream = correctness.make_upstream(outputs, case.dtype, seed)
-    if gradients:
-        # Clones, because kernels write into the upstream gradient and, in their backward pass, into their outputs.
-        kept = tuple(output.detach().clone() for output in outputs)
-        torch.autograd.backward(differentiable(outputs), tuple(gradient.clone() for gradient in upstream))
-        outputs = kept
-    comparison = correctness.compare(
-        correctness.provider_results(kernel, outputs, inputs, gradients), expected, case.dtype
-    )
-    sender.send(
-        {
-            "correctness": {
-                "comparator": correctness.COMPARATOR,
-                "maximumAbsoluteError": comparison.maximum_absolute_error,
-                "maximumRelativeError": comparison.maximum_relative_error,
-                "matchedRatio": comparison.matched_ratio,
-            }
-        }
-    )
-    if comparison.status != "passed":
-        sender.send({"status": comparison.status, "reason": comparison.reason})
-        return
-    del expected, outputs
-    pristine = {
-        name: value.detach()
-        for name, value in correctness.make_inputs(kernel, case, device, seed).items()
-        if not torch.equal(value, inputs[name])
-    }
-    protocol = timing.PROTOCOLS[configuration.protocol]
-    timed = timing.make_pass(call, inputs, upstream, mode, pristine, protocol.fresh)
-    before = environment.state(device)
-    samples = timing.sample(protocol, timed)
-    sender.send({"samplesMs": samples, "state": {"before": before, "after": environment.state(device)}})
-    if device == "cuda":
-        sender.send({"peakMemoryBytes": timing.peak_memory_bytes(timed)})
-    sender.send({"status": "passed", "reason": ""})
-
-
-def _status(error: Exception) -> str:
-    import torch
-
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error):
-        return "resource_exceeded"
-    names = {f"{cls.__module__}.{cls.__name__}" for cls in type(error).__mro__}
-    compilers = ("triton.compiler.", "torch._dynamo.", "torch._inductor.")
-    return "compile_error" if any(name.startswith(compilers) for name in names) else "runtime_error"
-
-
-def _first_line(error: Exception) -> str:
-    """The error in one line, without the folders of this machine and its user."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = printable(lines[0]) if lines else ""
-    text = _QUOTED_PATH.sub(lambda match: match[1] + _file_name(match[2]) + match[1], text)
-    text = _PATH.sub(lambda match: _file_name(match[0]), text)
-    return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__
-
-
-# An absolute path or one from a home folder, in quotes with whatever stands in them, or else up to a blank. A slash
-# behind a letter begins one only where a second slash follows: "-I/usr/include", not "forward/backward".
-_QUOTED_PATH = re.compile(r"""(['"])(~?\w*/[^'"]*)\1""")
-_PATH = re.compile(r"""(?:~\w*/|(?<![\w.])/|/(?=[^\s/'"]+/))[^\s'",:;()]*""")
-
-
-def _file_name(path: str) -> str:
-    """The name of the file that a path ends in; a path that may end in a folder says nothing."""
-    name = path.rpartition("/")[2]
-    return name if re.fullmatch(r"[\w.-]+\.\w+", name) else "…"
-
-
-def _source(path: Path, provider: Provider) -> dict:
-    """What an ImplementationRevision says about the file that holds the code: the helper that the provider's symbol
-    names, or else the kernel file at `path`."""
-    helper = path.with_name((provider.symbol or "").partition(":")[0] + ".py")
-    file = helper if helper.is_file() else path
-    data = file.read_bytes()
-    digest = "sha256:" + hashlib.sha256(data).hexdigest()
-    return {"contentDigest": digest, "fileName": file.name, "sizeBytes": len(data)}

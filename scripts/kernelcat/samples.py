@@ -36,3 +36,10 @@ def summary(samples: list[float]) -> dict[str, float]:
         "maximum": ordered[-1],
         "mad": quantile(sorted(abs(value - median) for value in ordered), 0.5),
     }
+
+
+def half_width(samples: list[float]) -> float:
+    """Half the width of the median's 95 % confidence interval, as a part of the median."""
+    ordered = sorted(samples)
+    low, high = median_interval(ordered)
+    return (high - low) / 2 / quantile(ordered, 0.5)

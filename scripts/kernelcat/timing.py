@@ -1,49 +1,78 @@
 """Protocols: how a pass is timed, and the loops that do it.
 
 A sample is one pass. Before each one, outside the timed window, gradients are dropped, inputs that the kernel writes
-into are restored, and for `backward` the forward pass is run again: Liger's backward kernels write into what they were
-given, so a graph that is walked twice works on other numbers the second time. The protocol `do_bench` does none of this
-but dropping gradients, as the Liger suite does none of it.
+into and the upstream gradient are restored, and for `backward` the forward pass is run again: Liger's backward kernels
+write into what they were given, so a graph that is walked twice works on other numbers the second time. The protocol
+`do_bench` does none of this but dropping gradients, as the Liger suite does none of it.
 """
 
 import gc
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kernelcat.kernel import differentiable
+from kernelcat import samples as statistics
+from kernelcat.kernel import as_tuple, differentiable
 
 L2_FLUSH_BYTES = 256 * 2**20
 """What is cleared between samples, so that inputs come from memory: more than the L2 cache of any GPU."""
 
+ENOUGH, FEW, FEWEST = 100, 20, 5
+"""How many samples are taken where the time limit allows it, below how many a run is degenerate, and how many are taken
+whatever the time limit says."""
+
+WARM_UP_PASSES, WARM_UP_SECONDS = 3, 0.05
+
+CYCLES_PER_SECOND = 2e9
+"""Of a GPU's multiprocessors: a rate that none exceeds by much."""
+
+DO_BENCH_WARM_UP_MS, DO_BENCH_SAMPLING_MS = 25, 500
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """When there are samples enough: when the half width of the median's 95 % confidence interval is at most `precision`
+    of the median, or after `seconds`, or at `samples` of them."""
+
+    precision: float
+    seconds: float
+    samples: int
+
+    def text(self) -> str:
+        return (
+            f"Samples until the 95 % confidence interval of the median is within ±{self.precision * 100:g} % and there "
+            f"are {ENOUGH}, at most {self.samples} or for {self.seconds:g} s, but {FEWEST} in any case."
+        )
+
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a pass is timed on one kind of device. Durations in nanoseconds.
+    """How a pass is timed on one kind of device.
 
-    Warm-up: at least `warmup_iterations` passes and `warmup_ns`. Then as many samples as fit into `sampling_ns`, but
-    at least `minimum_samples` and at most `maximum_samples`. `fresh` says that each sample finds what the first one
-    found.
+    `adaptive` says that a Sampling decides about the number of samples, `fresh` that each sample finds what the first
+    one found.
     """
 
     name: str
     device: str
     timer: str
     clock_text: str
-    warmup_iterations: int
-    warmup_ns: int
-    sampling_ns: int
-    minimum_samples: int
-    maximum_samples: int
+    warmup_iterations: int = WARM_UP_PASSES
+    warmup_ns: int = int(WARM_UP_SECONDS * 1e9)
+    adaptive: bool = True
     fresh: bool = True
 
-    def spec(self, mode: str, comparator: str) -> dict:
+    def spec(self, mode: str, comparator: str, sampling: Sampling | None) -> dict:
         """The spec of the BenchmarkProtocol for `mode`."""
+        walked = [_FRESH if self.fresh else _AGAIN] if mode == "backward" else []
+        state = [_RESTORED] if self.fresh else []
+        notes = [_TIMED[mode], *walked, self.clock_text, *state, *([sampling.text()] if sampling else [])]
         return {
             "harness": {"name": "kernelcat"},
             "measurement": {
                 "timer": self.timer,
-                "synchronization": "after_all_samples" if self.device == "cuda" else "none",
+                "synchronization": "after_batches_of_samples" if self.device == "cuda" else "none",
                 "compileIncluded": False,
                 "setupIncluded": False,
                 "warmupIterations": self.warmup_iterations,
@@ -53,12 +82,8 @@ class Protocol:
                 "primaryStatistic": "median",
             },
             "correctness": {"reference": "higher_precision_torch", "comparator": comparator},
-            "comparability": {"family": f"kernelcat_{self.name}", "notes": " ".join(self._notes(mode))},
+            "comparability": {"family": f"kernelcat_{self.name}", "notes": " ".join(notes)},
         }
-
-    def _notes(self, mode: str) -> list[str]:
-        walked = [_FRESH if self.fresh else _AGAIN] if mode == "backward" else []
-        return [_TIMED[mode], *walked, self.clock_text]
 
 
 _TIMED = {
@@ -70,6 +95,7 @@ _TIMED = {
 
 _FRESH = "Each sample follows a fresh forward pass that is not timed."
 _AGAIN = "All samples walk the graph of one forward pass, whatever the kernel writes into it."
+_RESTORED = "Before each sample, not timed: gradients dropped, the upstream gradient and inputs that the kernel writes restored."
 
 PROTOCOLS = {
     protocol.name: protocol
@@ -78,25 +104,27 @@ PROTOCOLS = {
             name="events",
             device="cuda",
             timer="cuda_events",
-            clock_text="Eager call between two device events; 256 MiB cleared before each sample to empty the L2 "
-            "cache; gradients start empty; samples for 1 s, at least 20 and at most 500.",
-            warmup_iterations=3,
-            warmup_ns=200_000_000,
-            sampling_ns=1_000_000_000,
-            minimum_samples=20,
-            maximum_samples=500,
+            clock_text="Eager call between two device events, what a user of the module feels: where launching takes the "
+            "host longer than running takes the device, that is what it measures. 256 MiB cleared before each sample to "
+            "empty the L2 cache.",
+        ),
+        Protocol(
+            name="graph",
+            device="cuda",
+            timer="cuda_events",
+            clock_text="Replay of a CUDA graph of the pass between two device events: the device's own time, without the "
+            "host's launches. 256 MiB cleared before each sample to empty the L2 cache.",
         ),
         Protocol(
             name="do_bench",
             device="cuda",
             timer="cuda_events",
-            clock_text="triton.testing.do_bench with warmup=25 and rep=500: eager call between two device events; "
-            "256 MiB cleared before each sample; gradients of the inputs start empty, nothing else is restored.",
+            clock_text=f"triton.testing.do_bench with warmup={DO_BENCH_WARM_UP_MS} and rep={DO_BENCH_SAMPLING_MS}: eager "
+            "call between two device events; 256 MiB cleared before each sample; gradients of the inputs start empty, "
+            "nothing else is restored.",
             warmup_iterations=1,
-            warmup_ns=25_000_000,
-            sampling_ns=500_000_000,
-            minimum_samples=1,
-            maximum_samples=2**31,
+            warmup_ns=DO_BENCH_WARM_UP_MS * 10**6,
+            adaptive=False,
             fresh=False,
         ),
         Protocol(
@@ -104,13 +132,7 @@ PROTOCOLS = {
             device="cpu",
             timer="monotonic_clock",
             clock_text="Call between two readings of the monotonic clock on the CPU; Triton kernels run in Triton's "
-            "interpreter, so their times say nothing about a GPU; caches are not cleared; gradients start empty; "
-            "samples for 0.2 s, at least 5 and at most 100.",
-            warmup_iterations=2,
-            warmup_ns=0,
-            sampling_ns=200_000_000,
-            minimum_samples=5,
-            maximum_samples=100,
+            "interpreter, so their times say nothing about a GPU; caches are not cleared.",
         ),
     )
 }
@@ -118,12 +140,17 @@ PROTOCOLS = {
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass to be timed: `run` is inside the timed window, `prepare` before it, outside. `leaves` are the tensors
-    that collect gradients."""
+    """One pass to be timed: `run` is inside the timed window, `prepare` before it, outside. `outputs` gives what the
+    last forward pass returned, `leaves` are the tensors that collect gradients."""
 
     prepare: Callable[[], None]
     run: Callable[[], None]
+    outputs: Callable[[], tuple] = tuple
     leaves: tuple = ()
+
+
+class NotCapturable(RuntimeError):
+    """A CUDA graph cannot capture the pass: it waits for the device, for instance."""
 
 
 def make_pass(call: Callable, inputs: dict, upstream: tuple, mode: str, pristine: dict, fresh: bool = True) -> Pass:
@@ -164,67 +191,165 @@ def make_pass(call: Callable, inputs: dict, upstream: tuple, mode: str, pristine
         torch.autograd.backward(differentiable(call()), held["upstream"])
 
     run = {"forward": forward, "backward": backward, "full": full}[mode]
-    return Pass(prepare if fresh else drop_gradients, run, leaves)
+    return Pass(prepare if fresh else drop_gradients, run, lambda: as_tuple(held["outputs"]), leaves)
 
 
-def sample(protocol: Protocol, timed: Pass) -> list[float]:
-    """Latency samples in milliseconds, in the order in which they were taken. Their number follows from the fastest
-    pass of the warm-up."""
-    if protocol.name == "do_bench":
+def captured(timed: Pass) -> Pass:
+    """The pass as two CUDA graphs, one that prepares and one that runs, in memory that both share.
+
+    What is captured works on the same inputs and upstream gradients each time, and writes outputs and gradients into
+    the same memory. Raises NotCapturable.
+    """
+    import torch
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):  # libraries make their work space for a stream when they first meet it
+        timed.prepare()
+        timed.run()
+    torch.cuda.synchronize()
+    preparing, running = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The CUDA Graph is empty")  # a forward pass may need no preparation
+            with torch.cuda.graph(preparing, stream=stream):
+                timed.prepare()
+            with torch.cuda.graph(running, pool=preparing.pool(), stream=stream):
+                timed.run()
+    except Exception as error:
+        text = str(error).strip().partition("\n")[0]
+        raise NotCapturable(f"a CUDA graph cannot capture this pass: {text}") from error
+    return Pass(preparing.replay, running.replay, timed.outputs, timed.leaves)
+
+
+def sample(protocol: Protocol, sampling: Sampling | None, timed: Pass) -> list[float]:
+    """Latency samples in milliseconds, in the order in which they were taken, after a warm-up.
+
+    `sampling` is None for protocols that are not adaptive.
+    """
+    if not protocol.adaptive:
         from triton.testing import do_bench
 
-        warmup_ms, sampling_ms = protocol.warmup_ns // 10**6, protocol.sampling_ns // 10**6
-        return do_bench(timed.run, warmup_ms, sampling_ms, grad_to_none=timed.leaves, return_mode="all")
-    take = _take_cuda if protocol.device == "cuda" else _take_cpu
-    durations: list[int] = []
-    while len(durations) < protocol.warmup_iterations or sum(durations) < protocol.warmup_ns:
-        start = time.monotonic_ns()
-        take(timed, 1)
-        durations.append(time.monotonic_ns() - start)
-    wanted = protocol.sampling_ns // max(1, min(durations))
+        return do_bench(
+            timed.run, DO_BENCH_WARM_UP_MS, DO_BENCH_SAMPLING_MS, grad_to_none=timed.leaves, return_mode="all"
+        )
+    take = _cuda_samples(timed) if protocol.device == "cuda" else _cpu_samples(timed)
     gc.collect()
     gc.disable()
     try:
-        return take(timed, min(max(wanted, protocol.minimum_samples), protocol.maximum_samples))
+        return _sample(take, sampling, _warm_up(take))
     finally:
         gc.enable()
 
 
-def peak_memory_bytes(timed: Pass) -> int:
-    """The peak of device memory allocated during one pass, everything that is alive included (CUDA only)."""
+def _warm_up(take: Callable[[int], list[float]]) -> float:
+    """The wall time of one pass in seconds, of the fastest in the warm-up."""
+    durations: list[float] = []
+    while len(durations) < WARM_UP_PASSES or sum(durations) < WARM_UP_SECONDS:
+        start = time.monotonic()
+        take(1)
+        durations.append(time.monotonic() - start)
+    return min(durations)
+
+
+def _sample(take: Callable[[int], list[float]], sampling: Sampling, seconds_each: float) -> list[float]:
+    """Batches of samples, each half as many as there are, until `sampling` is content."""
+    found: list[float] = []
+    start = time.monotonic()
+    while True:
+        remaining = sampling.seconds - (time.monotonic() - start)
+        affordable = max(int(remaining / max(seconds_each, 1e-9)), FEWEST - len(found))
+        batch = min(max(FEW, len(found) // 2), affordable, sampling.samples - len(found))
+        if batch < 1 or (len(found) >= ENOUGH and statistics.half_width(found) <= sampling.precision):
+            return found
+        found += take(batch)
+        seconds_each = (time.monotonic() - start) / len(found)
+
+
+def device_samples(timed: Pass) -> list[float]:
+    """Samples in milliseconds of the device's own time: the device is kept busy until the host has launched the whole
+    pass. CUDA only. A pass that waits for the device hides nothing from its samples.
+
+    At most 20, and for 0.2 s.
+    """
     import torch
 
-    timed.prepare()
+    flush = _l2_flush()
+    found: list[float] = []
+    host_seconds = 1e-3
+    start = time.monotonic()
+    while len(found) < FEW and (len(found) < FEWEST or time.monotonic() - start < 0.2):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        timed.prepare()
+        flush.zero_()
+        torch.cuda._sleep(int((2 * host_seconds + 1e-4) * CYCLES_PER_SECOND))
+        launched = time.perf_counter()
+        begin.record()
+        timed.run()
+        end.record()
+        host_seconds = time.perf_counter() - launched
+        torch.cuda.synchronize()
+        found.append(begin.elapsed_time(end))
+    return found
+
+
+def peak_memory(timed: Pass) -> dict[str, int]:
+    """Bytes of device memory (CUDA only): the peaks of what torch `allocated` and `reserved` during one pass, everything
+    that is alive included, and the `increase` of the first over what was allocated before the pass was prepared, which
+    is the inputs and the upstream gradient."""
+    import torch
+
     torch.cuda.synchronize()
+    torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    timed.prepare()
     timed.run()
     torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated()
+    allocated = torch.cuda.max_memory_allocated()
+    return {
+        "allocated": allocated,
+        "reserved": torch.cuda.max_memory_reserved(),
+        "increase": allocated - before,
+    }
 
 
-def _take_cuda(timed: Pass, count: int) -> list[float]:
+def _l2_flush():
+    import torch
+
+    return torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
+
+
+def _cuda_samples(timed: Pass) -> Callable[[int], list[float]]:
     """The device is waited for once, after the last sample: while it is busy, the host runs ahead of it."""
     import torch
 
-    flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
-    pairs = []
-    for _ in range(count):
-        timed.prepare()
-        flush.zero_()
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        timed.run()
-        end.record()
-        pairs.append((start, end))
-    torch.cuda.synchronize()
-    return [start.elapsed_time(end) for start, end in pairs]
+    flush = _l2_flush()
+
+    def take(count: int) -> list[float]:
+        pairs = []
+        for _ in range(count):
+            timed.prepare()
+            flush.zero_()
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            timed.run()
+            end.record()
+            pairs.append((start, end))
+        torch.cuda.synchronize()
+        return [start.elapsed_time(end) for start, end in pairs]
+
+    return take
 
 
-def _take_cpu(timed: Pass, count: int) -> list[float]:
-    samples = []
-    for _ in range(count):
-        timed.prepare()
-        start = time.perf_counter_ns()
-        timed.run()
-        samples.append((time.perf_counter_ns() - start) / 1e6)
-    return samples
+def _cpu_samples(timed: Pass) -> Callable[[int], list[float]]:
+    def take(count: int) -> list[float]:
+        found = []
+        for _ in range(count):
+            timed.prepare()
+            start = time.perf_counter_ns()
+            timed.run()
+            found.append((time.perf_counter_ns() - start) / 1e6)
+        return found
+
+    return take
