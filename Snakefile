@@ -72,9 +72,11 @@ rule measure:
         runtime=10,
     params:
         job=lambda wildcards: grid.job(cells.by_path[wildcards.path], own_kernels),
+        # How, not what is measured. Params that look at the output are none that measure again when they change.
+        options=lambda wildcards, output: grid.options(config),
     shell:
         "python scripts/measure.py --job {params.job:q} --minutes {resources.runtime}"
-        " --process {config[process]} --cache {config[compile_cache]:q} --order-seed {config[order_seed]}"
+        " {params.options}"
         " --csv {output.csv} --record {output.record} >{log} 2>&1"
 
 
@@ -84,6 +86,7 @@ rule documents:
     output:
         runs=update(expand("results/documents/runs/{path}.json", path=paths)),
         cited=update(directory("results/documents/cited")),
+        samples=update(directory("results/documents/samples")),
     log:
         "results/logs/documents.log",
     conda:

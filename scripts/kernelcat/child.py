@@ -14,11 +14,11 @@ from kernelcat.grid import Configuration
 from kernelcat.kernel import Kernel, Provider, as_tuple, differentiable
 
 FIRST, CHECKED, LAST = range(3)
-"""Which values the inputs have: in the first call, in the one that is checked and timed, in the check after timing."""
+"""Which values the inputs have: of the first call, of the one that is checked and timed, of the check after timing."""
 
 
 def run(values: dict, own_kernels: str | None, cache: str | None, send: Callable[[dict], None]) -> None:
-    """Sends the record of a configuration piece by piece, so that what is known survives a crash; the status comes last.
+    """Sends the record of a configuration in pieces, so that what is known survives a crash; the status comes last.
 
     `values` is the configuration as `Configuration.as_json` gives it, `own_kernels` the folder of the user's kernels,
     `cache` the folder that compiled kernels are kept in. kernelcat.measure says what a record holds.
@@ -95,13 +95,16 @@ def _measure(configuration: Configuration, kernel: Kernel, send: Callable[[dict]
         measured["peakMemoryBytes"] = timing.peak_memory(trial.timed(fresh=True))
     timed = trial.timed(protocol.fresh)
     if protocol.name == "graph":
-        timed = timing.captured(timed)
+        try:
+            timed = timing.captured(timed)
+        except timing.NotCapturable as error:
+            raise _Failed("runtime_error", str(error)) from error
     before = environment.state(device)
     start = time.monotonic()
     measured["samplesMs"] = timing.sample(protocol, configuration.sampling, timed)
     measured["samplingSeconds"] = time.monotonic() - start
     measured["state"] = {"before": before, "after": environment.state(device)}
-    if protocol.name == "events":
+    if protocol.eager:
         measured["deviceMs"] = timing.device_samples(timed)
     # What was timed may have drifted, or been kept instead of computed: it is asked again, with values it never met.
     results = trial.replayed(timed, LAST) if protocol.name == "graph" else trial.results(LAST)
@@ -136,7 +139,7 @@ class _Trial:
         try:
             return correctness.reference_results(self.kernel, self.case, self.device, seed, self.gradients)
         except Exception as error:
-            if (status := _status(error)) == "resource_exceeded":
+            if _status(error) == "resource_exceeded":
                 raise
             raise _Failed("invalid_reference", _first_line(error)) from error
 

@@ -4,8 +4,21 @@ import argparse
 import sys
 from collections.abc import Sequence
 from operator import attrgetter
+from pathlib import Path
 
-from kernelcat import authoring, catalog, exporting, files, identity, importing, metrics, published, schema, show
+from kernelcat import (
+    authoring,
+    catalog,
+    evidence,
+    exporting,
+    files,
+    identity,
+    importing,
+    metrics,
+    published,
+    schema,
+    show,
+)
 from kernelcat.errors import KernelcatError, exit_code
 
 
@@ -62,12 +75,20 @@ def export(arguments: argparse.Namespace) -> int:
 
 def verify(arguments: argparse.Namespace) -> int:
     found = files.load(arguments.catalog, limit=None)
-    faults = catalog.verify(found)
+    faults, sound, away = catalog.verify(found), 0, 0
+    if not faults:
+        faults, sound, away = evidence.verify(found, Path(arguments.catalog).parent)
     if faults:
         print(*[f"{arguments.catalog}: {fault}" for fault in faults], sep="\n")
         return 1
     count = len(found["objects"])
     print(f"{arguments.catalog}: {count} object{'' if count == 1 else 's'}, every digest and reference holds")
+    if sound:
+        print(f"{arguments.catalog}: {sound} file{'' if sound == 1 else 's'} of evidence beside it, every digest holds")
+    if away:
+        print(
+            f"{arguments.catalog}: the evidence of {away} run{'' if away == 1 else 's'} is not beside it, not verified"
+        )
     return 0
 
 

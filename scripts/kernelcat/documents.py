@@ -2,32 +2,91 @@
 
     runs/{path of the configuration}.json       the document of one run
     cited/{kind}/{64 hex digits}.json           workloads, operations, implementations and projects, each once
+    samples/{64 hex digits}.json                raw samples, by the digest of the file
 
 `read` gives all manifests of such a folder back, for the runs that are asked for.
+
+What a run's spec says follows from its record alone. What follows from other runs as well, how much of the device's
+limit it attains and the marks on its quality, are labels: they never change its digest.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable
-from functools import lru_cache
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 
-from kernelcat import correctness, files, identity, kernels, manifests, samples, schema
+from kernelcat import correctness, files, identity, kernels, manifests, quality, roofline, samples, schema
 from kernelcat.grid import Configuration
 from kernelcat.kernel import MODES, Kernel
+from kernelcat.roofline import Limits
 from kernelcat.timing import PROTOCOLS, Sampling
 
 SOURCE = "kernelcat"
 
 
-def document(record: dict, evidence: dict, own_kernels: str | None = None) -> tuple[dict, list[dict]]:
+@dataclass(frozen=True)
+class Records:
+    """The records of one catalog, and what follows from all of them."""
+
+    own_kernels: str | None
+    by_path: dict[Path, dict]
+
+    @cached_property
+    def limits(self) -> dict[str, Limits]:
+        """What the devices can do, by the digest of the environment's JSON."""
+        found: dict[str, Limits] = defaultdict(Limits)
+        for record, configuration, median in self._passed():
+            kernel, case = configuration.kernel, configuration.case
+            if configuration.device == "cuda" and roofline.is_calibration(kernel, case):
+                found[_environment_key(record)].add(kernel, self.kernel(kernel), case, median / 1e3)
+        return found
+
+    @cached_property
+    def medians(self) -> dict[tuple, float]:
+        """Median latency in ms by series and mode."""
+        return {(*_series(record), configuration.mode): median for record, configuration, median in self._passed()}
+
+    def _passed(self) -> Iterator[tuple[dict, Configuration, float]]:
+        for record in self.by_path.values():
+            if record["status"] == "passed":
+                configuration = Configuration.from_json(record["configuration"])
+                yield record, configuration, samples.quantile(sorted(record["samplesMs"]), 0.5)
+
+    def kernel(self, name: str) -> Kernel:
+        return kernels.load(kernels.files(self.own_kernels)[name])
+
+    def labels(self, record: dict) -> dict[str, str]:
+        """The labels of a record's run: `liger_version`, `attainable` (the least time that the device could take as a
+        part of the median) and `quality` (the marks with blanks between them, "good" where there are none)."""
+        version = record["versions"]["liger-kernel"]
+        labels = {"liger_version": version} if version else {}
+        if record["status"] != "passed":
+            return labels
+        configuration = Configuration.from_json(record["configuration"])
+        series, mode, fraction = _series(record), configuration.mode, None
+        median = self.medians[*series, mode]
+        if limits := self.limits.get(_environment_key(record)):
+            seconds = limits.attainable_seconds(self.kernel(configuration.kernel), configuration.case, mode)
+            if seconds is not None:
+                fraction = seconds * 1e3 / median
+                labels["attainable"] = f"{fraction:.3g}"
+        parts = ("forward", "backward") if mode == "full" else ()
+        halves = [self.medians[*series, part] for part in parts if (*series, part) in self.medians]
+        labels["quality"] = " ".join(quality.marks(record, halves, fraction)) or "good"
+        return labels
+
+
+def document(record: dict, records: Records, evidence: dict[str, dict]) -> tuple[dict, list[dict]]:
     """The {run, protocol, environment} document of a record that kernelcat.measure made, and the manifests that it
-    cites besides. `evidence` is the record's {uri, digest}.
+    cites besides. `evidence` holds {uri, digest} of `logs`, the record, and of its raw `samples` if it has any.
 
     Raises KernelcatError when a manifest is invalid.
     """
     configuration = Configuration.from_json(record["configuration"])
-    kernel = kernels.load(kernels.files(own_kernels)[configuration.kernel])
+    kernel = records.kernel(configuration.kernel)
     provider = kernel.providers[configuration.provider]
     event = manifests.Event(
         configuration.kernel,
@@ -48,7 +107,9 @@ def document(record: dict, evidence: dict, own_kernels: str | None = None) -> tu
             title=record["device"],
         ),
     }
-    measured, metrics = _measured(record)
+    measured, metrics = _measured(record, kernel, configuration)
+    if "samples" in evidence:
+        measured["timing"]["rawSamples"] = evidence["samples"]
     run = manifests.run(
         event,
         kernel,
@@ -57,10 +118,10 @@ def document(record: dict, evidence: dict, own_kernels: str | None = None) -> tu
         cited={kind: identity.digest(manifest) for kind, manifest in cited.items()},
         observed_at=record["observedAt"],
         status=record["status"],
-        spec=measured | {"evidence": {"rawSamples": evidence}},
+        spec=measured | {"evidence": {"logs": evidence["logs"]}},
         metrics=metrics,
         description=record["reason"],
-        labels=_labels(record),
+        labels=records.labels(record),
     )
     beside = [cited["implementation"], cited["workload"], manifests.operation(kernel)]
     if provider.library:
@@ -68,23 +129,42 @@ def document(record: dict, evidence: dict, own_kernels: str | None = None) -> tu
     return {"run": run, "protocol": cited["protocol"], "environment": cited["environment"]}, beside
 
 
-def write(records: Iterable[str | Path], metrics: str | Path, folder: str | Path, own_kernels: str | None) -> None:
-    """Writes the documents of `records`, files below the folder `metrics`, to `folder`.
+def write(paths: Iterable[str | Path], metrics: str | Path, folder: str | Path, own_kernels: str | None) -> None:
+    """Writes the documents of the records in `paths`, files below the folder `metrics`, to `folder`.
 
     Raises KernelcatError when a record cannot be read or a document is invalid, OSError when a file cannot be written.
     """
+    records = Records(own_kernels, {Path(path): files.load(path, limit=None) for path in paths})
     cited: dict[str, dict] = {}
-    for path in map(Path, records):
-        record = files.load(path, limit=None)
+    for path, record in records.by_path.items():
         name = path.relative_to(metrics)
-        # the uri is relative to the folder that holds both metrics and documents
-        uri = f"{Path(metrics).name}/{name.as_posix()}"
-        digest = "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
-        bundle, beside = document(record, {"uri": uri, "digest": digest}, own_kernels)
+        # uris are relative to the folder that holds both metrics and documents
+        evidence = {"logs": _artifact(f"{Path(metrics).name}/{name.as_posix()}", path.read_bytes())}
+        if record["status"] == "passed":
+            data = identity.canonical_json({"unit": "ms", "samples": record["samplesMs"]})
+            file = Path("samples", f"{hashlib.sha256(data).hexdigest()}.json")
+            evidence["samples"] = _artifact(f"{Path(folder).name}/{file.as_posix()}", data)
+            files.write(Path(folder) / file, data)
+        bundle, beside = document(record, records, evidence)
         files.write(Path(folder) / "runs" / name, _bytes(bundle))
         cited |= {identity.digest(manifest): manifest for manifest in beside}
     for digest, manifest in cited.items():
         files.write(_cited_path(folder, manifest["kind"], digest), _bytes(manifest))
+
+
+def _artifact(uri: str, data: bytes) -> dict:
+    return {"uri": uri, "digest": "sha256:" + hashlib.sha256(data).hexdigest()}
+
+
+def _environment_key(record: dict) -> str:
+    return json.dumps(record["environment"], sort_keys=True)
+
+
+def _series(record: dict) -> tuple:
+    """What the modes of one provider have in common."""
+    values = record["configuration"]
+    rest = json.dumps([values[key] for key in ("case", "sampling")], sort_keys=True)
+    return *(values[key] for key in ("kernel", "provider", "protocol")), rest, _environment_key(record)
 
 
 def read(runs: Iterable[str | Path], folder: str | Path) -> list[dict]:
@@ -170,16 +250,12 @@ def _implementation(kernel: Kernel, configuration: Configuration, record: dict) 
     return manifests.manifest("ImplementationRevision", name, spec, title=title)
 
 
-def _labels(record: dict) -> dict:
-    version = record["versions"]["liger-kernel"]
-    return {"liger_version": version} if version else {}
-
-
-def _measured(record: dict) -> tuple[dict, dict]:
+def _measured(record: dict, kernel: Kernel, configuration: Configuration) -> tuple[dict, dict]:
     """What a run's spec says about its results, and the source's own numbers."""
     spec = {"correctness": record["correctness"]} if "correctness" in record else {}
+    metrics = {"order_seed": record["orderSeed"]} if "orderSeed" in record else {}
     if record["status"] != "passed":
-        return spec, {}
+        return spec, metrics
     values = record["samplesMs"]
     count, summary = len(values), samples.summary(values)
     ns = {name: identity.nanoseconds(value) for name, value in summary.items()}
@@ -190,11 +266,21 @@ def _measured(record: dict) -> tuple[dict, dict]:
         "samples": count,
         "latencyNs": {**{name: ns[name] for name in names}, "confidence95": interval},
     }
-    spec["measurements"] = [manifests.latency(name, ns[name], sampleCount=count) for name in ("p20", "p80")]
-    metrics = {f"ms_{q}": summary[name] for q, name in ((20, "p20"), (50, "median"), (80, "p80"))}
-    if "peakMemoryBytes" in record:
-        peak = record["peakMemoryBytes"]
-        entry = {"metric": "peak_memory", "unit": "bytes", "statistic": "maximum", "value": peak, "sampleCount": 1}
-        spec["measurements"].append(entry)
-        metrics["mb_50"] = peak / 2**20
+    latency, more = manifests.latency, []
+    spec["measurements"] = more
+    more += [latency(name, ns[name], sampleCount=count) for name in ("p20", "p80")]
+    metrics |= {f"ms_{q}": summary[name] for q, name in ((20, "p20"), (50, "median"), (80, "p80"))}
+    if device := record.get("deviceMs"):
+        median = identity.nanoseconds(samples.quantile(sorted(device), 0.5))
+        more.append(manifests.measurement("device_latency", "ns", "median", median, sampleCount=len(device)))
+    more.append(manifests.measurement("compile_time", "ns", "single", round(record["compileSeconds"] * 1e9)))
+    if peak := record.get("peakMemoryBytes"):
+        more += [manifests.measurement(f"peak_memory_{name}", "bytes", "maximum", size) for name, size in peak.items()]
+        metrics["mb_50"] = peak["allocated"] / 2**20
+    if configuration.device == "cuda":
+        seconds = summary["median"] / 1e3
+        rate = round(roofline.traffic_bytes(kernel, configuration.case, configuration.mode) / seconds)
+        more.append(manifests.measurement("bandwidth", "bytes_per_second", "median", rate))
+        if operations := roofline.operations(kernel, configuration.case, configuration.mode):
+            more.append(manifests.measurement("flop_rate", "flop_per_second", "median", round(operations / seconds)))
     return spec, metrics

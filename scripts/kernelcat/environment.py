@@ -106,12 +106,18 @@ def state(device: str) -> dict:
     import pynvml
 
     handle = _nvml_handle()
+
+    def violation_ns(policy):
+        return pynvml.nvmlDeviceGetViolationStatus(handle, policy).violationTime
+
     readings = {
         "smClockMHz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
         "memoryClockMHz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),
         "temperatureCelsius": lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
         "powerMilliwatts": lambda: pynvml.nvmlDeviceGetPowerUsage(handle),
         "throttleReasons": lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
+        "powerViolationNs": lambda: violation_ns(pynvml.NVML_PERF_POLICY_POWER),
+        "thermalViolationNs": lambda: violation_ns(pynvml.NVML_PERF_POLICY_THERMAL),
         "processes": lambda: len(pynvml.nvmlDeviceGetComputeRunningProcesses(handle)),
     }
     return _readable(readings)

@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import re
+import shlex
 import tokenize
 from collections import Counter
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from kernelcat import environment, files, identity, kernels, manifests, schema
+from kernelcat import environment, files, identity, kernels, manifests, roofline, schema
 from kernelcat.errors import KernelcatError
 from kernelcat.kernel import Case, Kernel, Provider
 from kernelcat.timing import PROTOCOLS, Sampling
@@ -84,8 +85,8 @@ class Grid:
         return {configuration.path: configuration for configuration in self.configurations}
 
     def priority(self, path: str, seed: int) -> float:
-        """A place in the order of measuring, drawn with `seed`: against clocks that drift, providers of one workload are
-        not measured in the order in which they are listed."""
+        """A place in the order of measuring, drawn with `seed`: clocks drift, so a workload's providers shall not be
+        measured in the order in which they are listed."""
         return int(hashlib.sha256(f"{seed} {path}".encode()).hexdigest()[:8], 16) / 2**32
 
     def left_out_lines(self) -> list[str]:
@@ -111,7 +112,7 @@ def resolve_device(device: str) -> str:
 
 
 def expand(config: dict, source: str = "config/config.yaml", suites: str | Path = "config/suites") -> Grid:
-    """The grid that a config asks for.
+    """The grid that a config asks for, on a GPU with the runs that calibrate it.
 
     Raises KernelcatError, one line with file and place, for an unknown key, suite, kernel, provider, axis, dtype,
     protocol or scalar, and for shapes that cannot be.
@@ -136,6 +137,7 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
         raise KernelcatError(f"{source}: {error}") from error
     cells: dict[str, Configuration] = {}
     left_out: dict[str, Configuration] = {}
+    dtypes: set[str] = set()
     for name, entry in suite.items():
         if name not in available:
             raise KernelcatError(f"{path}: expected a kernel ({', '.join(available)}), found {name!r}")
@@ -149,11 +151,17 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
                     f"{path}: {name}.providers: expected some of {', '.join(kernel.providers)}, found {provider!r}"
                 )
         for case in _cases(kernel, entry, f"{path}: {name}"):
+            dtypes.add(case.dtype)
             for mode, provider, protocol in itertools.product(entry["modes"], entry["providers"], protocols):
                 adaptive = sampling if PROTOCOLS[protocol].adaptive else None
                 cell = Configuration(name, provider, mode, case, protocol, device, adaptive)
                 applies = device in kernel.providers[provider].devices
                 (cells if applies else left_out)[cell.path] = cell
+    if device == "cuda":
+        for name, case in roofline.calibration(dtypes):
+            provider, mode, protocol = roofline.PROVIDER, roofline.MODE, roofline.PROTOCOL
+            cell = Configuration(name, provider, mode, case, protocol, device, sampling)
+            cells[cell.path] = cell
     return Grid(list(cells.values()), list(left_out.values()))
 
 
@@ -219,6 +227,12 @@ def job(configuration: Configuration, own_kernels: str | None = None) -> str:
             "versions": {package: environment.version(package) for package in provider.packages},
         }
     )
+
+
+def options(config: dict) -> str:
+    """The part of a config that says how jobs run, and changes no result, as arguments of scripts/measure.py."""
+    seed = str(config["order_seed"])
+    return shlex.join(["--process", config["process"], "--cache", config["compile_cache"], "--order-seed", seed])
 
 
 @lru_cache

@@ -33,6 +33,8 @@ class Run:
     median_ns: int | None
     observed_at: str
     reason: str
+    quality: str  # marks, with blanks between them; "good" without any, "" where nobody looked
+    attainable: str  # the least possible time over the median, "" where it is not known
 
     @property
     def speed(self) -> tuple:
@@ -78,6 +80,8 @@ def _run(objects: dict[str, dict], digest: str, manifest: dict) -> Run:
         median_ns=median,
         observed_at=text_at(spec, "observedAt", default=""),
         reason=text_at(manifest, "metadata", "description", default=""),
+        quality=text_at(manifest, "metadata", "labels", "quality", default=""),
+        attainable=text_at(manifest, "metadata", "labels", "attainable", default=""),
     )
 
 

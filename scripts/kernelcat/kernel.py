@@ -115,7 +115,8 @@ class Kernel:
 
     `axes` are the names a case gives values to; the first one is the x of a CSV row. `derived` axes are expressions
     over them. `operation_axes`, where given, are those of `axes` that the published operation lists. `also` are other
-    names that benchmark CSVs have for the kernel. `scalars` holds the default of each scalar argument.
+    names that benchmark CSVs have for the kernel. `scalars` holds the default of each scalar argument. `flops` is an
+    expression over all axes: the floating-point operations of the forward pass that cannot be saved.
     `reference(**inputs, **scalars)` computes the outputs with plain differentiable torch operations in whatever dtype
     its inputs have. A kernel without reference and providers can be imported, but not measured.
     """
@@ -131,6 +132,7 @@ class Kernel:
     derived: dict[str, str] = field(default_factory=dict)
     operation_axes: tuple[str, ...] | None = None
     scalars: dict[str, float] = field(default_factory=dict)
+    flops: str | None = None
     dialects: tuple[Dialect, ...] = ()
     also: tuple[str, ...] = ()
 

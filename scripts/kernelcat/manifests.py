@@ -127,6 +127,11 @@ def run(
     return manifest("BenchmarkRun", event.name(prefix), whole, title=title, **metadata)
 
 
-def latency(statistic: str, ns: int, **more: object) -> dict:
+def measurement(metric: str, unit: str, statistic: str, value: int, **more: object) -> dict:
     """One entry of a run's measurements."""
-    return {"metric": "latency", "unit": "ns", "statistic": statistic, "value": ns, **more}
+    return {"metric": metric, "unit": unit, "statistic": statistic, "value": value, **more}
+
+
+def latency(statistic: str, ns: int, **more: object) -> dict:
+    """A latency among a run's measurements."""
+    return measurement("latency", "ns", statistic, ns, **more)

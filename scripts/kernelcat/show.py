@@ -1,6 +1,7 @@
 """A catalog's runs for people: rows with speed-ups, as a table, and the closing summary."""
 
 import re
+from collections import Counter
 
 from kernelcat.fault import printable
 from kernelcat.index import UNSPECIFIED, Run, runs_in, summary, text_at
@@ -8,7 +9,20 @@ from kernelcat.index import UNSPECIFIED, Run, runs_in, summary, text_at
 # Providers that count as the conventional implementation of a kernel, the first one present in a group is its baseline.
 BASELINES = ("huggingface", "torch", "pytorch", "megatron", "megatron-unfused")
 
-ROW = ("run", "kernel", "mode", "provider", "case", "workload", "device", "status", "median_ns", "observed_at")
+ROW = (
+    "run",
+    "kernel",
+    "mode",
+    "provider",
+    "case",
+    "workload",
+    "device",
+    "status",
+    "median_ns",
+    "observed_at",
+    "quality",
+    "attainable",
+)
 
 
 def runs(
@@ -20,7 +34,8 @@ def runs(
     mode: str | None = None,
 ) -> list[dict]:
     """One row per run, with `run` (digest), `kernel`, `mode`, `provider`, `case`, `workload` (digest), `device`,
-    `protocol` (name), `status`, `median_ns`, `speedup` and `observed_at`; series together, fastest first.
+    `protocol` (name), `status`, `median_ns`, `speedup`, `observed_at`, `quality` (marks) and `attainable` (the least
+    possible time over the median, as text); series together, fastest first.
 
     Filters: kernel, provider and mode exactly, device as a part of its name in any case, workload as a part of the
     case's name or the beginning of the digest (with "sha256:", or at least 8 hexadecimal digits).
@@ -60,20 +75,26 @@ def table(rows: list[dict]) -> str:
     lines = [
         [printable(row[name]) for name in texts]
         + [_duration(row["median_ns"]), "" if row["speedup"] is None else _ratio(row["speedup"])]
+        + [_percent(row["attainable"]), "" if row["quality"] == "good" else printable(row["quality"])]
         for row in rows
     ]
-    align = ["left"] * len(texts) + ["right", "right"]
-    return tabulate(lines, [*texts, "median", "speed-up"], tablefmt="simple", colalign=align, disable_numparse=True)
+    align = ["left"] * len(texts) + ["right", "right", "right", "left"]
+    header = [*texts, "median", "speed-up", "of limit", "marks"]
+    return tabulate(lines, header, tablefmt="simple", colalign=align, disable_numparse=True)
 
 
 def summary_lines(catalog: dict) -> list[str]:
-    """How many runs ended how, then one line for each that failed, with why."""
+    """How many runs ended how and how many are marked, then one line for each that failed, with why."""
     objects = catalog["objects"]
-    counted = summary(objects, runs_in(objects))
+    runs = runs_in(objects)
+    counted = summary(objects, runs)
     counts = sorted(counted["runs"].items(), key=lambda item: (item[0] != "passed", item[0]))
     total = sum(counted["runs"].values())
     said = ", ".join(f"{count} {printable(status)}" for status, count in counts)
     lines = [f"{total} run{'' if total == 1 else 's'}" + (f": {said}" if said else "")]
+    marks = Counter(mark for run in runs for mark in run.quality.split() if mark != "good")
+    if marks:
+        lines.append("marked: " + ", ".join(f"{count} {printable(mark)}" for mark, count in sorted(marks.items())))
     for failure in counted["failures"]:
         reason = failure["reason"].strip().split("\n", 1)[0]
         place = " ".join(failure[key] for key in ("kernel", "mode", "provider", "case"))
@@ -125,6 +146,14 @@ def _duration(ns: int | None) -> str:
         return f"{ns} ns"
     value, unit = (ns / 1e3, "µs") if ns < 1_000_000 else (ns / 1e6, "ms")
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
+
+
+def _percent(fraction: str) -> str:
+    """As in 93 %."""
+    try:
+        return f"{float(fraction):.0%}".replace("%", " %")
+    except ValueError:
+        return printable(fraction)
 
 
 def _ratio(ratio: float) -> str:

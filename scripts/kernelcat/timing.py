@@ -32,8 +32,8 @@ DO_BENCH_WARM_UP_MS, DO_BENCH_SAMPLING_MS = 25, 500
 
 @dataclass(frozen=True)
 class Sampling:
-    """When there are samples enough: when the half width of the median's 95 % confidence interval is at most `precision`
-    of the median, or after `seconds`, or at `samples` of them."""
+    """When there are samples enough: when the half width of the median's 95 % confidence interval is at most
+    `precision` of the median, or after `seconds`, or at `samples` of them."""
 
     precision: float
     seconds: float
@@ -51,7 +51,7 @@ class Protocol:
     """How a pass is timed on one kind of device.
 
     `adaptive` says that a Sampling decides about the number of samples, `fresh` that each sample finds what the first
-    one found.
+    one found, `eager` that the host launches the pass anew for each sample on the GPU.
     """
 
     name: str
@@ -62,6 +62,7 @@ class Protocol:
     warmup_ns: int = int(WARM_UP_SECONDS * 1e9)
     adaptive: bool = True
     fresh: bool = True
+    eager: bool = False
 
     def spec(self, mode: str, comparator: str, sampling: Sampling | None) -> dict:
         """The spec of the BenchmarkProtocol for `mode`."""
@@ -95,7 +96,7 @@ _TIMED = {
 
 _FRESH = "Each sample follows a fresh forward pass that is not timed."
 _AGAIN = "All samples walk the graph of one forward pass, whatever the kernel writes into it."
-_RESTORED = "Before each sample, not timed: gradients dropped, the upstream gradient and inputs that the kernel writes restored."
+_RESTORED = "Before each sample, not timed: gradients dropped, upstream gradients and written inputs restored."
 
 PROTOCOLS = {
     protocol.name: protocol
@@ -104,28 +105,30 @@ PROTOCOLS = {
             name="events",
             device="cuda",
             timer="cuda_events",
-            clock_text="Eager call between two device events, what a user of the module feels: where launching takes the "
-            "host longer than running takes the device, that is what it measures. 256 MiB cleared before each sample to "
-            "empty the L2 cache.",
+            clock_text="Eager call between two device events, what a user of the module feels: where launching takes "
+            "the host longer than running takes the device, that is what it measures. 256 MiB cleared before each "
+            "sample to empty the L2 cache.",
+            eager=True,
         ),
         Protocol(
             name="graph",
             device="cuda",
             timer="cuda_events",
-            clock_text="Replay of a CUDA graph of the pass between two device events: the device's own time, without the "
-            "host's launches. 256 MiB cleared before each sample to empty the L2 cache.",
+            clock_text="Replay of a CUDA graph of the pass between two device events: the device's own time, without "
+            "the host's launches. 256 MiB cleared before each sample to empty the L2 cache.",
         ),
         Protocol(
             name="do_bench",
             device="cuda",
             timer="cuda_events",
-            clock_text=f"triton.testing.do_bench with warmup={DO_BENCH_WARM_UP_MS} and rep={DO_BENCH_SAMPLING_MS}: eager "
-            "call between two device events; 256 MiB cleared before each sample; gradients of the inputs start empty, "
-            "nothing else is restored.",
+            clock_text=f"triton.testing.do_bench with warmup={DO_BENCH_WARM_UP_MS} and rep={DO_BENCH_SAMPLING_MS}: "
+            "eager call between two device events; 256 MiB cleared before each sample; gradients of the inputs start "
+            "empty, nothing else is restored.",
             warmup_iterations=1,
             warmup_ns=DO_BENCH_WARM_UP_MS * 10**6,
             adaptive=False,
             fresh=False,
+            eager=True,
         ),
         Protocol(
             name="monotonic",
@@ -217,7 +220,10 @@ def captured(timed: Pass) -> Pass:
             with torch.cuda.graph(running, pool=preparing.pool(), stream=stream):
                 timed.run()
     except Exception as error:
-        text = str(error).strip().partition("\n")[0]
+        first = error
+        while first.__context__:  # what ended the capture; leaving it fails as well
+            first = first.__context__
+        text = str(first).strip().partition("\n")[0]
         raise NotCapturable(f"a CUDA graph cannot capture this pass: {text}") from error
     return Pass(preparing.replay, running.replay, timed.outputs, timed.leaves)
 
@@ -294,9 +300,9 @@ def device_samples(timed: Pass) -> list[float]:
 
 
 def peak_memory(timed: Pass) -> dict[str, int]:
-    """Bytes of device memory (CUDA only): the peaks of what torch `allocated` and `reserved` during one pass, everything
-    that is alive included, and the `increase` of the first over what was allocated before the pass was prepared, which
-    is the inputs and the upstream gradient."""
+    """Bytes of device memory (CUDA only): the peaks of what torch `allocated` and `reserved` during one pass,
+    everything that is alive included, and the `increase` of the first over what was allocated before the pass was
+    prepared, which is the inputs and the upstream gradient."""
     import torch
 
     torch.cuda.synchronize()

@@ -1,10 +1,10 @@
 """A process that has imported torch, Triton and transformers once, and forks a measuring process per configuration.
 
-A measuring process is in a process group of its own and owns its CUDA context, so a crash, an exhausted memory or a hang
-is its own. The worker itself never initialises CUDA (a fork could not use it then), and so does not import liger-kernel,
-which does at import. It serves one workflow and ends with it, however that ends: it holds a descriptor of that process
-(pidfd_open(2)) and its measuring processes end with the worker (PR_SET_PDEATHSIG). It imports nothing of kernelcat that
-a measurement runs through: each fork reads that code anew.
+A measuring process is in a process group of its own and owns its CUDA context, so a crash, an exhausted memory or a
+hang is its own. The worker itself never initialises CUDA (a fork could not use it then), and so does not import
+liger-kernel, which may do so at import. It serves one workflow and ends with it, however that ends: it holds a
+descriptor of that process (pidfd_open(2)), and its measuring processes end with the worker (PR_SET_PDEATHSIG). It
+imports nothing of kernelcat that a measurement runs through: each fork reads that code anew.
 
 The other side is kernelcat.measure. It sends three file descriptors (where records go, stdout, stderr) and one request:
 {"environment", "folder", "arguments"}. The answers are the measuring process's id, which is its group's, and in the end
@@ -14,7 +14,8 @@ connection too, ends the measuring process.
 
 import contextlib
 import ctypes
-import importlib
+import gc
+import importlib.util
 import json
 import os
 import signal
@@ -22,14 +23,16 @@ import socket
 import struct
 import sys
 import traceback
+import warnings
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
 PRELOADED = {
     "cpu": ("kernelcat.interpreter", "torch", "transformers.models.llama.modeling_llama"),
-    "cuda": ("torch", "triton", "transformers.models.llama.modeling_llama", "pynvml"),
+    "cuda": ("torch", "triton", "transformers.models.llama.modeling_llama", "pynvml", "peft"),
 }
-"""What is imported before the first fork, by device. The interpreter comes first: Triton asks for it at import."""
+"""What is imported before the first fork, by device, as far as it is installed. The interpreter comes first: Triton
+asks for it at import. liger-kernel imports peft where it finds it."""
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 DESCRIPTORS = 3
@@ -69,6 +72,8 @@ def serve(listener: socket.socket, lifeline: int, preload: str | None) -> None:
     before = dict(os.environ)
     if preload:
         _preload(PRELOADED[preload], workflow)
+        if _has_cuda():
+            sys.exit("kernelcat: what was imported has initialised CUDA: each configuration gets a fresh process")
     # what imported modules ask of their process, such as TRITON_INTERPRET, holds for the measuring processes too
     asked = {name: value for name, value in os.environ.items() if before.get(name) != value}
     children: list[_Child] = []
@@ -110,9 +115,26 @@ def _preload(modules: tuple[str, ...], workflow: int) -> None:
     signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
     for module in modules:
-        importlib.import_module(module)
+        if importlib.util.find_spec(module.partition(".")[0]):
+            importlib.import_module(module)
+    _warm_triton()
+    gc.collect()
+    gc.freeze()  # garbage collections of measuring processes need not walk all this
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def _warm_triton() -> None:
+    """Has Triton hash its own files (0.4 s), which each process does once before it looks into its cache."""
+    cache = sys.modules.get("triton.runtime.cache")
+    if key := getattr(cache, "triton_key", None):
+        key()
+
+
+def _has_cuda() -> bool:
+    """Whether this process has initialised CUDA: only that opens the device of unified memory."""
+    links = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
+    return any(os.readlink(link).startswith("/dev/nvidia-uvm") for link in links if os.path.lexists(link))
 
 
 def _accept(listener: socket.socket, asked: dict, kept: list) -> _Child | None:
@@ -131,7 +153,10 @@ def _accept(listener: socket.socket, asked: dict, kept: list) -> _Child | None:
         parent = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
-        pid = os.fork()
+        with warnings.catch_warnings():
+            # the threads that Python warns of are those of numpy's and torch's pools, which have nothing to do here
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
         if pid == 0:
             _close([listener, *kept, connection])
             _run(request, descriptors, parent)

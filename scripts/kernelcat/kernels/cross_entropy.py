@@ -31,6 +31,7 @@ KERNEL = Kernel(
     axes=("tokens", "vocab"),
     inputs={"logits": tensor("tokens vocab"), "target": tensor("tokens", "int64", below="vocab")},
     outputs={"loss": tensor("1")},
+    flops="4 * tokens * vocab",
     reference=reference,
     providers={
         "liger": Provider(liger, LIGER, "liger_kernel.transformers.cross_entropy:LigerCrossEntropyLoss"),

@@ -48,6 +48,7 @@ KERNEL = Kernel(
         "target": tensor("tokens", "int64", below="vocab"),
     },
     outputs={"loss": tensor("1")},
+    flops="2 * tokens * hidden * vocab",
     reference=reference,
     providers={
         "liger": Provider(liger, LIGER, LIGER_SYMBOL),

@@ -36,6 +36,7 @@ KERNEL = Kernel(
     inputs={"x": tensor("rows hidden"), "weight": tensor("hidden"), "bias": tensor("hidden")},
     outputs={"y": tensor("rows hidden")},
     scalars={"eps": 1e-6},
+    flops="8 * rows * hidden",
     reference=reference,
     providers={
         "liger": Provider(liger, LIGER, "liger_kernel.transformers.layer_norm:LigerLayerNorm"),

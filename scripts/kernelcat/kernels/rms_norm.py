@@ -35,6 +35,7 @@ KERNEL = Kernel(
     inputs={"x": tensor("rows hidden"), "weight": tensor("hidden")},
     outputs={"y": tensor("rows hidden")},
     scalars={"eps": 1e-6},
+    flops="4 * rows * hidden",
     reference=reference,
     providers={
         "liger": Provider(liger, LIGER, "liger_kernel.transformers.rms_norm:LigerRMSNorm"),

@@ -56,6 +56,7 @@ KERNEL = Kernel(
         "k": tensor("1 kv_heads seq head_dim", physical=(0, 2, 1, 3)),
     },
     outputs={"q_out": tensor("1 q_heads seq head_dim"), "k_out": tensor("1 kv_heads seq head_dim")},
+    flops="3 * seq * (q_heads + kv_heads) * (hidden // q_heads)",
     reference=reference,
     providers={
         "liger": Provider(liger, LIGER, "liger_kernel.transformers.rope:liger_rotary_pos_emb"),

@@ -31,6 +31,7 @@ KERNEL = Kernel(
     axes=("rows", "hidden"),
     inputs={"x": tensor("rows hidden")},
     outputs={"y": tensor("rows hidden")},
+    flops="5 * rows * hidden",
     reference=reference,
     providers={
         "liger": Provider(liger, LIGER, "liger_kernel.transformers.softmax:LigerSoftmax"),

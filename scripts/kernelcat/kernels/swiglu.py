@@ -50,6 +50,7 @@ KERNEL = Kernel(
         "w_down": tensor("hidden intermediate", fan_in="intermediate"),
     },
     outputs={"y": tensor("batch seq hidden")},
+    flops="6 * batch * seq * hidden * intermediate",
     reference=reference,
     providers={
         "liger": Provider(liger, LIGER, "liger_kernel.transformers.swiglu:LigerSwiGLUMLP"),

@@ -1,0 +1,67 @@
+"""The files that a catalog's runs name as evidence, beside it: are they there, and do they say what the runs say?"""
+
+import hashlib
+import json
+from pathlib import Path, PurePosixPath
+
+from kernelcat import identity, samples
+from kernelcat.fault import one_line
+from kernelcat.index import at, text_at
+
+
+def verify(catalog: dict, folder: str | Path) -> tuple[list[str], int, int]:
+    """One line per fault of the files that the catalog's runs cite by a relative uri, looked for below `folder`; how
+    many files hold; how many runs cite files from a folder that is not there, so that nothing could be looked at.
+
+    The catalog's own form is kernelcat.catalog's to verify; what has another one is passed over.
+    """
+    faults, sound, away = [], 0, 0
+    for digest, manifest in catalog["objects"].items():
+        if at(manifest, "kind") != "BenchmarkRun":
+            continue
+        timing = at(manifest, "spec", "timing")
+        cited = {"raw samples": at(timing, "rawSamples"), "log": at(manifest, "spec", "evidence", "logs")}
+        local = {what: artifact for what, artifact in cited.items() if _is_local(artifact)}
+        missing = False
+        for what, artifact in local.items():
+            path = PurePosixPath(artifact["uri"])
+            if path.is_absolute() or ".." in path.parts:
+                faults.append(f"{digest}: {what}: expected a path below the catalog, found {one_line(artifact['uri'])}")
+            elif not (Path(folder) / path.parts[0]).is_dir():
+                missing = True
+            elif fault := _fault(Path(folder) / path, artifact, timing if what == "raw samples" else None):
+                faults.append(f"{digest}: {what}: {one_line(artifact['uri'])}: {fault}")
+            else:
+                sound += 1
+        away += missing
+    return faults, sound, away
+
+
+def _is_local(artifact) -> bool:
+    uri = text_at(artifact, "uri", default="")
+    return bool(uri) and "://" not in uri
+
+
+def _fault(path: Path, artifact: dict, timing: dict | None) -> str | None:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return f"expected a file, found none ({error.strerror})"
+    found = "sha256:" + hashlib.sha256(data).hexdigest()
+    if found != artifact.get("digest"):
+        return f"expected the digest {one_line(artifact.get('digest'))}, found {found}"
+    return _timing_fault(data, timing) if timing else None
+
+
+def _timing_fault(data: bytes, timing: dict) -> str | None:
+    """What the run says that its samples do not."""
+    try:
+        values = json.loads(data)["samples"]
+        summary = samples.summary([float(value) for value in values])
+    except (ValueError, KeyError, TypeError, IndexError):
+        return "expected {samples: [milliseconds], unit: ms}, found something else"
+    latency = at(timing, "latencyNs") or {}
+    said = {"samples": timing.get("samples")} | {name: latency[name] for name in summary if name in latency}
+    computed = {"samples": len(values)} | {name: identity.nanoseconds(value) for name, value in summary.items()}
+    wrong = [name for name, value in said.items() if value != computed[name]]
+    return f"expected {wrong[0]} {said[wrong[0]]}, found {computed[wrong[0]]}" if wrong else None

@@ -1,0 +1,62 @@
+"""Marks on runs whose numbers are not to be taken at face value, and why.
+
+degenerate    fewer than 20 samples: one pass takes longer than the time limit allows
+unstable      the confidence interval of the median did not get as narrow as the configuration asks
+drift         the second half of the samples differs from the first
+host_bound    launching took the host longer than running took the device: the number is the host's
+throttled     the GPU lowered its clocks for power or heat, before or after
+shared        another process used the GPU, before or after
+inconsistent  the full pass took less time than one of its halves
+above_limit   more than 5 % faster than the device's memory and matrix units allow
+"""
+
+from collections.abc import Iterable
+
+from kernelcat import samples
+from kernelcat.roofline import TOLERANCE
+from kernelcat.timing import FEW
+
+HOST_BOUND = 1.1
+"""An eager call takes so many times what the device takes."""
+
+DRIFT = 0.02
+"""How far the medians of the halves may lie apart, as a part of the whole's."""
+
+PRECISION = 0.01
+"""What the interval is measured by where the protocol has no precision of its own (do_bench)."""
+
+THROTTLED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
+"""Of nvml.h's nvmlClocksEventReason…: SwPowerCap, HwSlowdown, SwThermalSlowdown, HwThermalSlowdown, HwPowerBrake."""
+
+
+def marks(record: dict, halves: Iterable[float] = (), fraction: float | None = None) -> list[str]:
+    """The marks of a record that has passed.
+
+    `halves` are the medians in ms of the forward and the backward pass where the record is of `full`, `fraction` is the
+    least attainable time over the median.
+    """
+    found = record["samplesMs"]
+    median = samples.quantile(sorted(found), 0.5)
+    sampling = record["configuration"]["sampling"] or {"precision": PRECISION}
+    state = record["state"]
+    tests = {
+        "degenerate": len(found) < FEW,
+        "unstable": samples.half_width(found) > sampling["precision"],
+        "drift": _drifts(found, median),
+        "host_bound": median > HOST_BOUND * samples.quantile(sorted(record.get("deviceMs", [median])), 0.5),
+        "throttled": any(reading.get("throttleReasons", 0) & THROTTLED for reading in state.values()),
+        "shared": any(reading.get("processes", 0) > 1 for reading in state.values()),
+        "inconsistent": any(median < half for half in halves),
+        "above_limit": fraction is not None and fraction > TOLERANCE,
+    }
+    return [mark for mark, holds in tests.items() if holds]
+
+
+def _drifts(found: list[float], median: float) -> bool:
+    """Whether the medians of both halves lie apart and their confidence intervals do not touch."""
+    if len(found) < FEW:
+        return False
+    first, second = (sorted(half) for half in (found[: len(found) // 2], found[len(found) // 2 :]))
+    (low, high), (other_low, other_high) = samples.median_interval(first), samples.median_interval(second)
+    apart = abs(samples.quantile(first, 0.5) - samples.quantile(second, 0.5)) > DRIFT * median
+    return apart and (high < other_low or other_high < low)
