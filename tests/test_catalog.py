@@ -444,7 +444,7 @@ def test_any_number_that_can_be_read_is_shown():
 def test_the_table():
     header, _, *lines = table(runs(build([*IMPORTED, run(ns=999), FAILED]))).splitlines()
     shared = f"{CASE} {DEVICE} liger-bench-do-bench-backward"
-    assert header.split() == "kernel mode provider case device protocol status median speed-up".split()
+    assert header.split() == "kernel mode provider case device protocol status median speed-up of limit marks".split()
     assert [" ".join(line.split()) for line in lines] == [
         f"rms_norm backward liger {shared} passed 999 ns 2572.20x",
         f"rms_norm backward huggingface {shared} passed 2.57 ms 1.00x",
@@ -460,6 +460,16 @@ def test_the_table():
 def test_durations_and_ratios_keep_their_digits(ns, baseline, shown):
     text = table(runs(build([run(ns=ns), run("torch", ns=baseline)]), provider="liger"))
     assert " ".join(text.split()).endswith(f" passed {shown}")
+
+
+def test_marks_and_the_part_of_the_limit_are_shown():
+    marked = run(ns=1000, labels={"quality": "unstable host_bound", "attainable": "0.934"})
+    good = run("torch", ns=2000, labels={"quality": "good", "attainable": "1.07"})
+    found = build([*IMPORTED, marked, good])
+    lines = [" ".join(line.split()) for line in table(runs(found)).splitlines()]
+    assert lines[2].endswith("x 93 % unstable host_bound")
+    assert lines[3].endswith("x 107 %")
+    assert summary_lines(found) == ["3 runs: 3 passed", "marked: 1 host_bound, 1 unstable"]
 
 
 def test_each_failure_is_told_in_a_line():

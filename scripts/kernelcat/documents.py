@@ -36,12 +36,12 @@ class Records:
 
     @cached_property
     def limits(self) -> dict[str, Limits]:
-        """What the devices can do, by the digest of the environment's JSON."""
+        """What each device can do."""
         found: dict[str, Limits] = defaultdict(Limits)
         for record, configuration, median in self._passed():
             kernel, case = configuration.kernel, configuration.case
             if configuration.device == "cuda" and roofline.is_calibration(kernel, case):
-                found[_environment_key(record)].add(kernel, self.kernel(kernel), case, median / 1e3)
+                found[_device(record)].add(kernel, self.kernel(kernel), case, median / 1e3)
         return found
 
     @cached_property
@@ -68,7 +68,7 @@ class Records:
         configuration = Configuration.from_json(record["configuration"])
         series, mode, fraction = _series(record), configuration.mode, None
         median = self.medians[*series, mode]
-        if limits := self.limits.get(_environment_key(record)):
+        if limits := self.limits.get(_device(record)):
             seconds = limits.attainable_seconds(self.kernel(configuration.kernel), configuration.case, mode)
             if seconds is not None:
                 fraction = seconds * 1e3 / median
@@ -156,15 +156,16 @@ def _artifact(uri: str, data: bytes) -> dict:
     return {"uri": uri, "digest": "sha256:" + hashlib.sha256(data).hexdigest()}
 
 
-def _environment_key(record: dict) -> str:
-    return json.dumps(record["environment"], sort_keys=True)
+def _device(record: dict) -> str:
+    """The device and its settings: what can be attained does not depend on the software, which changes more often."""
+    return json.dumps([record["environment"].get(part) for part in ("hardware", "settings")], sort_keys=True)
 
 
 def _series(record: dict) -> tuple:
     """What the modes of one provider have in common."""
     values = record["configuration"]
     rest = json.dumps([values[key] for key in ("case", "sampling")], sort_keys=True)
-    return *(values[key] for key in ("kernel", "provider", "protocol")), rest, _environment_key(record)
+    return *(values[key] for key in ("kernel", "provider", "protocol")), rest, _device(record)
 
 
 def read(runs: Iterable[str | Path], folder: str | Path) -> list[dict]:

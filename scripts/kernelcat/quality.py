@@ -4,7 +4,7 @@ degenerate    fewer than 20 samples: one pass takes longer than the time limit a
 unstable      the confidence interval of the median did not get as narrow as the configuration asks
 drift         the second half of the samples differs from the first
 host_bound    launching took the host longer than running took the device: the number is the host's
-throttled     the GPU lowered its clocks for power or heat, before or after
+throttled     the GPU lowered its clocks for power or heat: before, after, or for more than 1 % of the time between
 shared        another process used the GPU, before or after
 inconsistent  the full pass took less time than one of its halves
 above_limit   more than 5 % faster than the device's memory and matrix units allow
@@ -44,12 +44,22 @@ def marks(record: dict, halves: Iterable[float] = (), fraction: float | None = N
         "unstable": samples.half_width(found) > sampling["precision"],
         "drift": _drifts(found, median),
         "host_bound": median > HOST_BOUND * samples.quantile(sorted(record.get("deviceMs", [median])), 0.5),
-        "throttled": any(reading.get("throttleReasons", 0) & THROTTLED for reading in state.values()),
+        "throttled": _throttled(state["before"], state["after"], record["samplingSeconds"]),
         "shared": any(reading.get("processes", 0) > 1 for reading in state.values()),
         "inconsistent": any(median < half for half in halves),
         "above_limit": fraction is not None and fraction > TOLERANCE,
     }
     return [mark for mark, holds in tests.items() if holds]
+
+
+def _throttled(before: dict, after: dict, seconds: float) -> bool:
+    """Whether the GPU says so at either reading, or counted time under a limit between them."""
+    if any(reading.get("throttleReasons", 0) & THROTTLED for reading in (before, after)):
+        return True
+    counters = ("powerViolationNs", "thermalViolationNs")
+    return any(
+        after[name] - before[name] > 0.01 * seconds * 1e9 for name in counters if {name} <= before.keys() & after
+    )
 
 
 def _drifts(found: list[float], median: float) -> bool:

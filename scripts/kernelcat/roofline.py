@@ -1,8 +1,8 @@
 """What a pass must move and compute at least, and how close to the device's limits it comes (the roofline model:
 Williams, Waterman, Patterson, Communications of the ACM 52(4), 2009).
 
-The limits are measured, once per environment, by calibration runs: kernels like any other, at sizes that fill a GPU.
-On a CPU there are none: its caches are not cleared between samples.
+The limits are measured, once for each device and its settings, by calibration runs: kernels like any other, at sizes
+that fill a GPU. On a CPU there are none: its caches are not cleared between samples.
 """
 
 import math
@@ -67,7 +67,7 @@ def operations(kernel: Kernel, case: Case, mode: str) -> int | None:
 
 @dataclass
 class Limits:
-    """What one environment's device can do at best, as far as it was calibrated."""
+    """What one device can do at best, as far as it was calibrated."""
 
     bytes_per_second: float | None = None
     flops_per_second: dict[str, float] = field(default_factory=dict)  # by dtype
