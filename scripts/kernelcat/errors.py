@@ -1,6 +1,7 @@
 """The one exception for what a user can mend, and how commands and jobs end."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -13,8 +14,8 @@ class KernelcatError(Exception):
 
 
 def exit_code(job: Callable[[], int | None]) -> int:
-    """Runs a command or job and returns its exit code: what it returns, or 1 after one line on stderr for a user's
-    mistake or a file that the system refuses."""
+    """Runs a command or job and returns its exit code: what it returns, 130 when it is interrupted, or 1 after one line
+    on stderr for a user's mistake or a file that the system refuses."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # where the terminal has no "µ", as in ASCII
@@ -22,6 +23,8 @@ def exit_code(job: Callable[[], int | None]) -> int:
         return job() or 0
     except KernelcatError as error:
         print(f"kernelcat: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT  # whoever pressed the keys knows why it ended
     except BrokenPipeError:
         # the reader, `head` perhaps, has seen enough; what Python flushes at its end must not fail again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
