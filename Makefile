@@ -3,9 +3,10 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# More options for snakemake in `make catalog`, and for pytest in `make test`.
+# More options for snakemake in `make catalog`, for pytest in `make test`, and for `make bench-overhead`.
 SNAKEMAKE_FLAGS ?=
 PYTEST_FLAGS ?=
+BENCH_FLAGS ?=
 
 # What `make lock` locks. torch's CUDA build accepts one triton only, its CPU build brings none: this is the one.
 TORCH = 2.13.0
@@ -20,8 +21,8 @@ in_venv = PATH="$(venv_bin):$$PATH"
 
 .PHONY: help
 help:  ## list what can be made
-	@sed -nE 's/^([.a-z]+):[^#]*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
-		printf '%-10s %s\n' "$$target" "$$text"; done
+	@sed -nE 's/^([-.a-z]+):[^#]*## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
+		printf '%-14s %s\n' "$$target" "$$text"; done
 
 .PHONY: .venv
 .venv: $(VENV)/.installed  ## make the environment alone (VENV=FOLDER puts it elsewhere)
@@ -58,6 +59,10 @@ lint: .venv  ## check the code alone
 .PHONY: bench-import
 bench-import: .venv  ## time the import of CSVs of three sizes
 	@$(in_venv) python tests/benchmarks/bench_import.py
+
+.PHONY: bench-overhead
+bench-overhead: .venv  ## time what a configuration costs besides its sampling (BENCH_FLAGS="--configurations 12")
+	@$(in_venv) python tests/benchmarks/bench_overhead.py $(BENCH_FLAGS)
 
 .PHONY: format
 format: .venv  ## put the code into its form

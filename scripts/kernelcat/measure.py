@@ -196,7 +196,7 @@ def _connected(workflow: _Process | None, device: str) -> socket.socket:
     """
     lifeline = workflow or _Process.of(os.getpid())
     variables = {name: value for name, value in os.environ.items() if name.startswith(_READ_AT_IMPORT)}
-    versions = [environment.version(package) for package in ("torch", "triton", "transformers", "numpy")]
+    versions = [environment.version(package) for package in environment.LIBRARIES + ("torch",)]
     code = [path.read_text() for path in (Path(worker.__file__), Path(__file__).with_name("interpreter.py"))]
     facts = json.dumps([device, sys.executable, sorted(variables.items()), versions, code])
     digest = hashlib.sha256(facts.encode()).hexdigest()[:16]

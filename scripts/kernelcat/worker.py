@@ -1,10 +1,10 @@
 """A process that has imported torch, Triton and transformers once, and forks a measuring process per configuration.
 
 A measuring process is in a process group of its own and owns its CUDA context, so a crash, an exhausted memory or a
-hang is its own. The worker itself never initialises CUDA (a fork could not use it then), and so does not import
-liger-kernel, which may do so at import. It serves one workflow and ends with it, however that ends: it holds a
-descriptor of that process (pidfd_open(2)), and its measuring processes end with the worker (PR_SET_PDEATHSIG). It
-imports nothing of kernelcat that a measurement runs through: each fork reads that code anew.
+hang is its own. The worker itself never initialises CUDA: a fork could not use it then. It serves one workflow and
+ends with it, however that ends: it holds a descriptor of that process (pidfd_open(2)), and its measuring processes end
+with the worker (PR_SET_PDEATHSIG). It imports nothing of kernelcat that a measurement runs through: each fork reads
+that code anew.
 
 The other side is kernelcat.measure. It sends three file descriptors (where records go, stdout, stderr) and one request:
 {"environment", "folder", "arguments"}. The answers are the measuring process's id, which is its group's, and in the end
@@ -28,11 +28,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
 PRELOADED = {
-    "cpu": ("kernelcat.interpreter", "torch", "transformers.models.llama.modeling_llama"),
+    "cpu": ("kernelcat.interpreter", "torch", "transformers.models.llama.modeling_llama", "liger_kernel.transformers"),
     "cuda": ("torch", "triton", "transformers.models.llama.modeling_llama", "pynvml", "peft"),
 }
 """What is imported before the first fork, by device, as far as it is installed. The interpreter comes first: Triton
-asks for it at import. liger-kernel imports peft where it finds it."""
+asks for it at import. liger-kernel, which may initialise CUDA at import, is among it on a CPU only; it imports peft
+where it finds it."""
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 DESCRIPTORS = 3
@@ -72,7 +73,7 @@ def serve(listener: socket.socket, lifeline: int, preload: str | None) -> None:
     before = dict(os.environ)
     if preload:
         _preload(PRELOADED[preload], workflow)
-        if _has_cuda():
+        if preload == "cuda" and _has_cuda():
             sys.exit("kernelcat: what was imported has initialised CUDA: each configuration gets a fresh process")
     # what imported modules ask of their process, such as TRITON_INTERPRET, holds for the measuring processes too
     asked = {name: value for name, value in os.environ.items() if before.get(name) != value}
