@@ -42,11 +42,11 @@ class Workflow:
         )
 
     def measured(self, *arguments: str, **variables: str) -> list[str]:
-        """The configurations that a run would measure, as KERNEL/MODE/PROVIDER/CASE, sorted."""
+        """The configurations that a run would measure, as KERNEL/MODE/PROVIDER/CASE without the protocol, sorted."""
         result = self.run("--dry-run", "results/catalog.json", *arguments, **variables)
         assert result.returncode == 0, result.stdout
         paths = [line.split("path=")[1] for line in result.stdout.splitlines() if "wildcards: path=" in line]
-        return sorted(path.removeprefix("cpu/").rpartition("-")[0] for path in paths)
+        return sorted(path.removeprefix("cpu/").rsplit("-", 2)[0] for path in paths)
 
     def edit(self, path: str, old: str, new: str) -> None:
         """Replaces `old`, which must be there, in a file of the copy."""
@@ -63,6 +63,24 @@ def copy_workflow(folder: Path) -> Workflow:
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     shutil.copy(ROOT / "Snakefile", folder)
     return Workflow(folder)
+
+
+def empty_packages(folder: Path) -> Path:
+    """A folder that, as PYTHONPATH, saves a worker's time: of what it imports, only torch and Triton are there."""
+    for package, module in (("transformers", "models/llama/modeling_llama.py"), ("liger_kernel", "transformers.py")):
+        for path in (folder / package / "__init__.py", folder / package / module):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def workflow_process():
+    """A process that jobs may belong to, as they do to Snakemake's."""
+    process = subprocess.Popen(["sleep", "3600"])
+    yield process
+    process.kill()
+    process.wait()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,15 +13,26 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from kernelcat import grid, kernels
+from kernelcat import grid, kernels, roofline
 from kernelcat.errors import KernelcatError
 from kernelcat.grid import Configuration
 from kernelcat.kernel import Case
+from kernelcat.timing import Sampling
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(grid.__file__).parent
 
-CONFIG = {"suite": "own", "device": "cpu", "protocol": {"cuda": "events", "cpu": "monotonic"}}
+SAMPLING = {"precision": 0.01, "seconds": 1, "samples": 1000}
+CONFIG = {
+    "suite": "own",
+    "device": "cpu",
+    "protocol": {"cuda": "events", "cpu": "monotonic"},
+    "sampling": SAMPLING,
+    "order_seed": 0,
+    "process": "warm",
+    "compile_cache": ".cache",
+}
+SMOKE = grid.expand(CONFIG | {"suite": "smoke"}, suites=ROOT / "config" / "suites").configurations
 RMS_NORM = {"providers": ["liger"], "modes": ["forward"], "dtypes": ["fp32"], "axes": {"rows": 64, "hidden": 256}}
 ROPE = {**RMS_NORM, "axes": {"seq": 4, "hidden": 32, "q_heads": 4, "kv_heads": 2}}
 
@@ -113,9 +125,42 @@ def test_providers_that_the_device_does_not_run_are_left_out_and_said_so(expand)
         "left out 1 configuration of torch_compile, which does not run on cpu"
     ]
     on_gpu = expand(suite, device="cuda")
-    assert len(on_gpu.configurations) == 5
+    asked = [c for c in on_gpu.configurations if c.kernel in suite]
+    assert len(asked) == 5
     assert on_gpu.left_out_lines() == []
-    assert {(c.device, c.protocol) for c in on_gpu.configurations} == {("cuda", "events")}
+    assert {(c.device, c.protocol) for c in asked} == {("cuda", "events")}
+
+
+@pytest.mark.parametrize(
+    ("protocols", "expected"),
+    [
+        ("graph", ["graph"]),
+        (["events"], ["events"]),
+        (["graph", "events"], ["graph", "events"]),
+        (["do_bench", "graph", "events"], ["do_bench", "graph", "events"]),
+    ],
+)
+def test_each_protocol_is_a_configuration_of_its_own(expand, protocols, expected):
+    entry = {**RMS_NORM, "modes": ["forward", "full"]}
+    found = expand({"rms_norm": entry}, device="cuda", protocol={"cuda": protocols, "cpu": "monotonic"})
+    asked = [c for c in found.configurations if c.kernel == "rms_norm"]
+    assert [(c.mode, c.protocol) for c in asked] == [(m, name) for m in ("forward", "full") for name in expected]
+    assert len({c.path for c in asked}) == len(asked)
+
+
+def test_a_sampling_is_that_of_the_config_where_the_protocol_adapts(expand):
+    def samplings(**changes):
+        sampling = {**SAMPLING, **changes}
+        protocols = {"cuda": ["graph", "events", "do_bench"], "cpu": "monotonic"}
+        found = expand({"rms_norm": RMS_NORM}, device="cuda", protocol=protocols, sampling=sampling)
+        return {c.protocol: (c.sampling, c.path) for c in found.configurations if c.kernel == "rms_norm"}
+
+    first, other = samplings(), samplings(precision=0.02)
+    assert first["graph"][0] == first["events"][0] == Sampling(0.01, 1, 1000)
+    assert other["graph"][0] == other["events"][0] == Sampling(0.02, 1, 1000)
+    assert first["do_bench"] == other["do_bench"]
+    assert first["do_bench"][0] is None
+    assert first["graph"][1] != other["graph"][1]
 
 
 def test_own_kernels_are_found(expand, tmp_path, monkeypatch):
@@ -129,7 +174,7 @@ def test_the_smoke_suite_runs_everything_of_the_cpu_in_every_mode():
     found = grid.expand(CONFIG | {"suite": "smoke"}, suites=ROOT / "config" / "suites")
     assert len(found.configurations) == len(found.by_path) == 42
     measurable = {name for name, kernel in kernels.load_all().items() if kernel.providers}
-    assert {c.kernel for c in found.configurations} == measurable
+    assert {c.kernel for c in found.configurations} == measurable - roofline.MEMORY.keys() - roofline.MATRIX.keys()
     assert found.left_out == []
 
 
@@ -145,17 +190,18 @@ def test_every_suite_of_the_project_expands(suite, device):
 def configuration(**changes) -> Configuration:
     values = {"kernel": "rms_norm", "provider": "liger", "mode": "full", "protocol": "events", "device": "cuda"}
     case = Case({"rows": 2, "hidden": 16}, "bf16", {"eps": 1e-6})
-    return Configuration(**{**values, "case": case, **changes})
+    return Configuration(**{**values, "case": case, "sampling": Sampling(**SAMPLING), **changes})
 
 
 def test_the_path_is_readable_and_stable():
     """It names the files of results: another digest at its end would orphan all that was ever measured."""
     text = (
         '{"case":{"axes":{"hidden":16,"rows":2},"dtype":"bf16","scalars":{"eps":0.000001}},"device":"cuda",'
-        '"kernel":"rms_norm","mode":"full","protocol":"events","provider":"liger"}'
+        '"kernel":"rms_norm","mode":"full","protocol":"events","provider":"liger",'
+        '"sampling":{"precision":0.01,"samples":1000,"seconds":1}}'
     )
     name = hashlib.sha256(text.encode()).hexdigest()[:12]
-    assert configuration().path == f"cuda/rms_norm/full/liger/hidden16-rows2-bf16-{name}"
+    assert configuration().path == f"cuda/rms_norm/full/liger/hidden16-rows2-bf16-events-{name}"
 
 
 def test_the_path_does_not_depend_on_the_order_of_axes():
@@ -171,6 +217,10 @@ def test_the_path_does_not_depend_on_the_order_of_axes():
         {"mode": "forward"},
         {"protocol": "graph"},
         {"device": "cpu"},
+        {"sampling": None},
+        {"sampling": Sampling(0.02, 1, 1000)},
+        {"sampling": Sampling(0.01, 2, 1000)},
+        {"sampling": Sampling(0.01, 1, 1001)},
         {"case": Case({"rows": 2, "hidden": 17}, "bf16", {"eps": 1e-6})},
         {"case": Case({"rows": 2, "hidden": 16}, "fp16", {"eps": 1e-6})},
         {"case": Case({"rows": 2, "hidden": 16}, "bf16", {"eps": 1e-5})},
@@ -186,10 +236,45 @@ def test_the_path_of_many_axes_fits_into_a_file_system():
     assert max(map(len, configuration(case=case).path.split("/"))) < 200
 
 
-def test_a_configuration_survives_json():
-    again = Configuration.from_json(json.loads(json.dumps(configuration().as_json())))
-    assert again == configuration()
+@pytest.mark.parametrize("sampling", [Sampling(**SAMPLING), None])
+def test_a_configuration_survives_json(sampling):
+    cell = configuration(sampling=sampling)
+    again = Configuration.from_json(json.loads(json.dumps(cell.as_json())))
+    assert again == cell
     assert list(again.case.axes) == ["rows", "hidden"]
+
+
+# ---- the order of measuring
+
+
+def test_the_order_is_drawn_with_the_seed():
+    def order(seed: int, cells=SMOKE) -> list[str]:
+        drawn = grid.Grid(cells, [])
+        return sorted(drawn.by_path, key=lambda path: drawn.priority(path, seed))
+
+    assert order(1) == order(1) == order(1, SMOKE[::-1])
+    assert order(1) != order(2) != order(0) != [cell.path for cell in SMOKE]
+    assert sorted(order(1)) == sorted(order(2))
+
+
+def test_an_order_favours_no_provider():
+    """Of 42 configurations, half of them Liger's: how many of those come in the first half, over 200 seeds."""
+    drawn = grid.Grid(SMOKE, [])
+    counts = []
+    for seed in range(200):
+        order = sorted(drawn.by_path, key=lambda path: drawn.priority(path, seed))
+        half = [drawn.by_path[path].provider for path in order[: len(order) // 2]]
+        counts.append(half.count("liger"))
+    share = [cell.provider for cell in SMOKE].count("liger") / 2
+    assert abs(sum(counts) / len(counts) - share) < 0.5  # its standard deviation is 0.12
+    assert min(counts) < share - 2 and max(counts) > share + 2
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**53 - 1])
+def test_a_priority_is_a_number_that_snakemake_takes(seed):
+    found = [grid.Grid(SMOKE, []).priority(cell.path, seed) for cell in SMOKE]
+    assert all(0 <= priority < 1 for priority in found)
+    assert len(set(found)) == len(SMOKE)
 
 
 # ---- the device
@@ -243,10 +328,50 @@ def refused(expand, entries: dict | str, changes: dict | None = None) -> str:
         ),
         (
             {"device": "cuda", "protocol": {"cuda": "monotonic", "cpu": "monotonic"}},
-            "config.yaml: protocol.cuda: expected one of do_bench, events, found 'monotonic'",
+            "config.yaml: protocol.cuda: expected one of do_bench, events, graph, found 'monotonic'",
         ),
-        ({"protocol": {"cpu": "monotonic"}}, "config.yaml: protocol.cuda: expected text, found nothing"),
+        (
+            {"device": "cuda", "protocol": {"cuda": ["graph", "fast"], "cpu": "monotonic"}},
+            "config.yaml: protocol.cuda: expected one of do_bench, events, graph, found 'fast'",
+        ),
+        (
+            {"protocol": {"cpu": "monotonic"}},
+            "config.yaml: protocol.cuda: expected the name of a protocol, or a list of several, found nothing",
+        ),
+        (
+            {"protocol": {"cuda": [], "cpu": "monotonic"}},
+            "config.yaml: protocol.cuda: expected the name of a protocol, or a list of several, found []",
+        ),
+        (
+            {"protocol": {"cuda": ["graph", "graph"], "cpu": "monotonic"}},
+            'config.yaml: protocol.cuda: expected a list without repetition, found ["graph", "graph"]',
+        ),
+        ({"protocol": {"cuda": [1], "cpu": "monotonic"}}, "config.yaml: protocol.cuda.0: expected text, found 1"),
         ({"protocol": "monotonic"}, 'config.yaml: protocol: expected an object, found "monotonic"'),
+        ({"sampling": 100}, "config.yaml: sampling: expected an object, found 100"),
+        ({"sampling": {**SAMPLING, "rounds": 3}}, "config.yaml: sampling.rounds: expected no such field"),
+        (
+            {"sampling": {"precision": 0.01, "seconds": 1}},
+            "config.yaml: sampling.samples: expected an integer ≥ 5",
+        ),
+        *(
+            ({"sampling": {**SAMPLING, key: value}}, f"config.yaml: sampling.{key}: expected {expected}, found {found}")
+            for key, value, expected, found in [
+                ("precision", 0, "a number above 0 and below 1", "0"),
+                ("precision", 1, "a number above 0 and below 1", "1"),
+                ("precision", "1 %", "a number above 0 and below 1", '"1 %"'),
+                ("seconds", 0, "a number above 0", "0"),
+                ("seconds", -1, "a number above 0", "-1"),
+                ("samples", 4, "an integer ≥ 5 ≤ 100000", "4"),
+                ("samples", 10.5, "an integer ≥ 5 ≤ 100000", "10.5"),
+                ("samples", True, "an integer ≥ 5 ≤ 100000", "true"),
+            ]
+        ),
+        ({"order_seed": -1}, "config.yaml: order_seed: expected an integer ≥ 0 ≤ 9007199254740991, found -1"),
+        ({"order_seed": "x"}, 'config.yaml: order_seed: expected an integer ≥ 0 ≤ 9007199254740991, found "x"'),
+        ({"process": "cold"}, 'config.yaml: process: expected one of warm, fresh, found "cold"'),
+        ({"compile_cache": ""}, 'config.yaml: compile_cache: expected the path of a folder, found ""'),
+        ({"compile_cache": None}, "config.yaml: compile_cache: expected the path of a folder, found null"),
         ({"imports": {"A b": "x.csv"}}, "config.yaml: imports.A b: expected a field name that is a name of a-z"),
         (
             {"kernels": "no_such_folder"},
@@ -343,6 +468,7 @@ def test_a_shape_that_cannot_be_names_the_tensor(expand):
 VERSIONS = {"torch": "1", "triton": "2", "liger-kernel": "3", "transformers": "4"}
 
 MEASURING = [
+    "child",
     "correctness",
     "environment",
     "interpreter",
@@ -352,6 +478,7 @@ MEASURING = [
     "metrics",
     "samples",
     "timing",
+    "worker",
 ]
 
 
@@ -364,9 +491,6 @@ def package(tmp_path, monkeypatch):
     monkeypatch.setattr(kernels, "FOLDER", copy / "kernels")
     monkeypatch.setattr(grid.environment, "version", VERSIONS.get)
     return copy
-
-
-SMOKE = grid.expand(CONFIG | {"suite": "smoke"}, suites=ROOT / "config" / "suites").configurations
 
 
 def jobs() -> dict[tuple, str]:
@@ -504,6 +628,27 @@ def test_jobs_of_own_kernels_depend_on_their_folder(tmp_path, monkeypatch):
     file.write_text(file.read_text() + "\nA = 3\n")
     found.append(job())
     assert len(set(found)) == 4
+
+
+@pytest.mark.parametrize("key", sorted(SAMPLING))
+def test_another_sampling_is_another_job(key):
+    cell = configuration(device="cpu", protocol="monotonic")
+    other = Sampling(**{**SAMPLING, key: SAMPLING[key] / 2})
+    assert grid.job(configuration(device="cpu", protocol="monotonic", sampling=other)) != grid.job(cell)
+
+
+@pytest.mark.parametrize("changes", [{"order_seed": 1}, {"process": "fresh"}, {"compile_cache": "elsewhere"}])
+def test_how_jobs_run_changes_no_job(expand, changes):
+    before, after = (
+        [grid.job(cell) for cell in expand({"rms_norm": RMS_NORM}, **how).configurations] for how in ({}, changes)
+    )
+    assert before == after
+    assert grid.options(CONFIG | changes) != grid.options(CONFIG)
+
+
+def test_options_are_one_text_for_the_shell():
+    text = grid.options(CONFIG | {"compile_cache": "my cache; rm *", "order_seed": 7})
+    assert shlex.split(text) == ["--process", "warm", "--cache", "my cache; rm *", "--order-seed", "7"]
 
 
 # ---- what expanding costs

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from conftest import ROOT, Workflow, copy_workflow
 
-from kernelcat import catalog, cli, files, metrics, schema
+from kernelcat import catalog, cli, files, grid, metrics, schema
 
 SEED = ROOT / "tests/data/seed/rms_norm-backward-huggingface-a100.csv"
 SEED_RUN = "sha256:21df0b654e59f793c2f8d87b3f81249867881ad9ca5ae2325bc218aebafbab14"
@@ -106,6 +106,25 @@ def test_the_catalog_holds_every_run_and_verifies(finished, capsys):
     assert "every digest and reference holds" in capsys.readouterr().out
 
 
+def test_jobs_run_in_the_order_that_the_seed_draws(finished):
+    """One after the other, so the order is that of their starts."""
+    paths = re.findall(r"wildcards: path=(\S+)", finished[1])
+    assert len(paths) == len(EVERYTHING)
+    drawn = grid.Grid([], [])
+    assert paths == sorted(paths, key=lambda path: drawn.priority(path, 0), reverse=True)
+    records = [json.loads(path.read_text()) for path in (finished[0].folder / "results/metrics").rglob("*.json")]
+    assert {record["orderSeed"] for record in records} == {0}
+
+
+def test_no_process_outlives_the_workflow(finished):
+    """Its worker does not, which serves all jobs and is none of Snakemake's own processes."""
+    folder = str(finished[0].folder)
+    end = time.monotonic() + 2
+    while left := [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == folder]:
+        assert time.monotonic() < end, left
+        time.sleep(0.05)
+
+
 def test_the_summary_counts_runs_and_what_was_left_out(finished):
     assert "5 runs: 5 passed" in finished[1]
     assert "left out 2 configurations of torch_compile, which does not run on cpu" in finished[1]
@@ -137,7 +156,36 @@ def test_an_edited_kernel_is_measured_alone(again):
     assert again.measured() == SOFTMAX
 
 
-@pytest.mark.parametrize("module", ["timing", "correctness", "measure", "kernel"])
+def test_how_jobs_run_measures_nothing_again(again):
+    changes = ("order_seed: 0", "order_seed: 5"), ("process: warm", "process: fresh"), (".cache", "elsewhere")
+    for old, new in changes:
+        again.edit("config/config.yaml", old, new)
+    assert again.measured() == []
+
+
+def test_another_sampling_measures_everything(again):
+    again.edit("config/config.yaml", "seconds: 1 ", "seconds: 2 ")
+    assert again.measured() == EVERYTHING
+
+
+def test_fresh_processes_make_the_same_catalog(again):
+    again.edit("config/config.yaml", "process: warm", "process: fresh")
+    record = next((again.folder / "results/metrics/cpu/cross_entropy").rglob("*.json"))
+    before = json.loads(record.read_text())
+    result = again.run("results/catalog.json", "--forcerun", str(record.relative_to(again.folder)))
+    assert result.returncode == 0, result.stdout
+    after = json.loads(record.read_text())
+    assert after["observedAt"] != before["observedAt"]
+    assert {key for key in before if after[key] != before[key]} <= {
+        "compileSeconds",
+        "observedAt",
+        "samplesMs",
+        "samplingSeconds",
+    }
+    assert "5 runs: 5 passed" in result.stdout
+
+
+@pytest.mark.parametrize("module", ["child", "timing", "correctness", "measure", "kernel", "worker"])
 def test_changed_measuring_code_measures_everything(again, module):
     path = again.folder / f"scripts/kernelcat/{module}.py"
     path.write_text(path.read_text() + "\nCHANGED = True\n")
@@ -239,6 +287,8 @@ def test_an_import_that_cannot_be_read_fails_with_one_line(again):
     [
         (["device=tpu"], 'config/config.yaml: device: expected one of auto, cuda, cpu, found "tpu"'),
         (["suit=smoke"], "config/config.yaml: suit: expected"),
+        (["process=cold"], 'config/config.yaml: process: expected one of warm, fresh, found "cold"'),
+        (["protocol={cuda: graph, cpu: [graph]}"], "config/config.yaml: protocol.cpu: expected one of monotonic, f"),
         (["suite=none"], "config/config.yaml: suite: expected one of liger, llama_3_8b, smoke, tiny, found 'none'"),
         (["suite=../tiny"], "config/config.yaml: suite: expected the name of a file in config/suites/"),
         (["kernels=bad_names"], "bad_names/twice.py: providers: expected names of letters, digits and . _ -"),
