@@ -135,6 +135,10 @@ rule catalog:
         " >{log} 2>&1"
 
 
+onstart:
+    files.remove_parts("results")
+
+
 onsuccess:
     lines = (
         show.summary_lines(catalog.read("results/catalog.json")) if Path("results/catalog.json").exists() else []

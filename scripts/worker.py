@@ -1,7 +1,9 @@
 """The process that measuring processes are forked from; kernelcat.measure starts it."""
 
 import argparse
+import os
 import socket
+import sys
 
 from kernelcat import worker
 
@@ -13,6 +15,9 @@ def main() -> None:
     parser.add_argument("--preload", choices=worker.PRELOADED, help="import what measuring on this device needs")
     arguments = parser.parse_args()
     worker.serve(socket.socket(fileno=arguments.listener), arguments.lifeline, arguments.preload)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # taking the imported packages down in order is slow, and some complain
 
 
 if __name__ == "__main__":

@@ -352,7 +352,7 @@ def refused(expand, entries: dict | str, changes: dict | None = None) -> str:
         ({"sampling": {**SAMPLING, "rounds": 3}}, "config.yaml: sampling.rounds: expected no such field"),
         (
             {"sampling": {"precision": 0.01, "seconds": 1}},
-            "config.yaml: sampling.samples: expected an integer ≥ 5",
+            "config.yaml: sampling.samples: expected an integer from 5 to",
         ),
         *(
             ({"sampling": {**SAMPLING, key: value}}, f"config.yaml: sampling.{key}: expected {expected}, found {found}")
@@ -362,13 +362,13 @@ def refused(expand, entries: dict | str, changes: dict | None = None) -> str:
                 ("precision", "1 %", "a number above 0 and below 1", '"1 %"'),
                 ("seconds", 0, "a number above 0", "0"),
                 ("seconds", -1, "a number above 0", "-1"),
-                ("samples", 4, "an integer ≥ 5 ≤ 100000", "4"),
-                ("samples", 10.5, "an integer ≥ 5 ≤ 100000", "10.5"),
-                ("samples", True, "an integer ≥ 5 ≤ 100000", "true"),
+                ("samples", 4, "an integer from 5 to 100000", "4"),
+                ("samples", 10.5, "an integer from 5 to 100000", "10.5"),
+                ("samples", True, "an integer from 5 to 100000", "true"),
             ]
         ),
-        ({"order_seed": -1}, "config.yaml: order_seed: expected an integer ≥ 0 ≤ 9007199254740991, found -1"),
-        ({"order_seed": "x"}, 'config.yaml: order_seed: expected an integer ≥ 0 ≤ 9007199254740991, found "x"'),
+        ({"order_seed": -1}, "config.yaml: order_seed: expected an integer of at least 0, found -1"),
+        ({"order_seed": "x"}, 'config.yaml: order_seed: expected an integer of at least 0, found "x"'),
         ({"process": "cold"}, 'config.yaml: process: expected one of warm, fresh, found "cold"'),
         ({"compile_cache": ""}, 'config.yaml: compile_cache: expected the path of a folder, found ""'),
         ({"compile_cache": None}, "config.yaml: compile_cache: expected the path of a folder, found null"),

@@ -1,6 +1,7 @@
 """The worker and those who ask it: measuring processes are forks of one process, and no end of anybody leaves anything
 behind. Jobs are run as Snakemake runs them, but belong to a process of the test."""
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -421,14 +422,6 @@ def test_the_end_of_a_job_is_the_end_of_what_it_measures_with(shared, number, co
     assert shared.said[1]["parent"] == said["parent"]
 
 
-def test_a_job_that_takes_too_long_is_a_result_and_leaves_nothing(shared, monkeypatch):
-    monkeypatch.setenv(measure.WORKFLOW, str(shared.workflow.pid))
-    monkeypatch.setenv("SAID", str(shared.folder / "said"))
-    configuration = Configuration("double", "hanging", "forward", Case({"rows": 4}, "fp32"), "monotonic", "cpu")
-    assert measure.measure(configuration, str(shared.folder), 5)["status"] == "timeout"
-    gone([shared.said[0]["pid"], shared.said[0]["child"]])
-
-
 # ---- those who ask
 
 
@@ -482,7 +475,7 @@ def test_a_job_gives_nothing_to_a_worker_of_somebody_else(shared, monkeypatch):
     monkeypatch.setattr(worker, "is_ours", lambda peer: False)
     monkeypatch.setenv(measure.WORKFLOW, str(shared.workflow.pid))
     configuration = Configuration("double", "plain", "forward", Case({"rows": 4}, "fp32"), "monotonic", "cpu")
-    with pytest.raises(KernelcatError, match="the process that measures could not be started"):
+    with pytest.raises(KernelcatError, match="the measuring process could not be started"):
         measure.measure(configuration, str(shared.folder), 60)
     assert shared.said == []
 
@@ -522,3 +515,37 @@ def is_alive(pid: int) -> bool:
     with contextlib.suppress(psutil.Error):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     return False
+
+
+def test_what_a_measuring_process_started_ends_although_worker_and_workflow_are_killed(jobs):
+    job = jobs.start("hanging")
+    said = jobs.wait_for_word()
+    job.process.send_signal(signal.SIGSTOP)
+    os.kill(said["parent"], signal.SIGKILL)
+    jobs.end()
+    time.sleep(0.5)
+    job.process.send_signal(signal.SIGCONT)
+    gone([said["pid"], said["child"]], job.process)
+
+
+def test_who_connects_and_says_nothing_does_not_keep_a_worker_from_its_end(jobs):
+    jobs.run()
+    found = workers(jobs)
+    with connection(jobs):
+        time.sleep(0.3)
+        jobs.end()
+        psutil.wait_procs([psutil.Process(pid) for pid in found if psutil.pid_exists(pid)], worker.REQUEST_SECONDS + 3)
+        gone(found)
+
+
+def test_a_worker_that_does_not_listen_yet_is_waited_for(jobs, monkeypatch):
+    listen = socket.socket.listen
+
+    def slowly(self, backlog):
+        time.sleep(0.5)
+        return listen(self, backlog)
+
+    monkeypatch.setattr(socket.socket, "listen", slowly)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for asked in [pool.submit(connection, jobs) for _ in range(2)]:
+            asked.result().close()

@@ -11,6 +11,9 @@ from pathlib import Path
 from kernelcat.errors import KernelcatError
 from kernelcat.identity import MAX_INTEGER, canonical_json
 
+PART = ".part"
+"""How the names of temporary files end."""
+
 MAX_BYTES = 2**20
 MAX_ALIASED = 10_000  # YAML nodes reached again through aliases; stops nine lines that stand for a billion values
 
@@ -23,7 +26,7 @@ def write(path: str | Path, data: bytes) -> None:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=PART)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -34,6 +37,12 @@ def write(path: str | Path, data: bytes) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def remove_parts(folder: str | Path) -> None:
+    """Removes the temporary files below `folder` that a kill has left. To be called while nobody writes there."""
+    for path in Path(folder).rglob(f".*{PART}"):
+        path.unlink(missing_ok=True)
 
 
 def load(path: str | Path, limit: int | None = MAX_BYTES) -> object:

@@ -60,14 +60,16 @@ def measure(
         record = failure = None
         for lifeline in [workflow, None] if workflow and warm else [None]:
             try:
-                with _Measuring.started(lifeline, configuration.device, chosen, arguments) as measuring:
+                with _Measuring.started(lifeline, configuration.device, chosen, arguments, end) as measuring:
                     record, failure = measuring.followed(end, workflow)
                 break
             except _WorkerLost:
-                continue
+                if workflow:
+                    workflow.sleep(0)
         else:
-            raise KernelcatError(f"{configuration.path}: the process that measures could not be started")
-    failure = failure or {"status": "timeout", "reason": f"took longer than {seconds:g} s"}
+            record, failure = {}, {"status": "runtime_error", "reason": "the measuring process could not be started"}
+    if failure is None or time.monotonic() >= end:
+        failure = {"status": "timeout", "reason": f"took longer than {seconds:g} s"}
     if "machine" in record:
         raise KernelcatError(record["machine"])
     if "environment" not in record:
@@ -122,9 +124,11 @@ class _Measuring:
 
     @staticmethod
     @contextlib.contextmanager
-    def started(lifeline: _Process | None, device: str, chosen: dict, arguments: tuple) -> Iterator["_Measuring"]:
+    def started(
+        lifeline: _Process | None, device: str, chosen: dict, arguments: tuple, end: float
+    ) -> Iterator["_Measuring"]:
         """Forks one from the worker of the workflow `lifeline`, or without one from a worker for this job alone. Ends
-        it at the end. Raises _WorkerLost."""
+        it at the end. Raises _WorkerLost, also when it has not begun by the time `end`."""
         with contextlib.ExitStack() as stack:
             try:
                 peer = stack.enter_context(_connected(lifeline, device))
@@ -135,6 +139,8 @@ class _Measuring:
                 control = stack.enter_context(Connection(peer.detach()))
                 environ = {**os.environ, **chosen}
                 control.send({"environment": environ, "folder": os.getcwd(), "arguments": arguments})
+                if not control.poll(max(0.0, end - time.monotonic())):
+                    raise EOFError
                 measuring = _Measuring(control, records, control.recv())
             except (OSError, EOFError) as error:
                 raise _WorkerLost from error
@@ -175,8 +181,9 @@ class _Measuring:
     def end(self) -> None:
         """Ends the process and what it has started, and waits until it has ended."""
         if self.exit_code is None:
-            with contextlib.suppress(OSError, _WorkerLost):
+            with contextlib.suppress(OSError):
                 self.control.send("end")
+            with contextlib.suppress(_WorkerLost):
                 self._read_exit_code()
 
     def _read_exit_code(self) -> None:
@@ -220,7 +227,12 @@ def _connected(workflow: _Process | None, device: str) -> socket.socket:
                 start_new_session=True,
             )
     peer = socket.socket(socket.AF_UNIX)
-    peer.connect(name)
+    for _ in range(100):  # who has just bound the name may not listen yet
+        if peer.connect_ex(name) == 0:
+            break
+        time.sleep(0.01)
+    else:
+        peer.connect(name)
     if not worker.is_ours(peer):
         raise PermissionError(errno.EPERM, "the worker is somebody else's")
     return peer

@@ -42,4 +42,5 @@ def half_width(samples: list[float]) -> float:
     """Half the width of the median's 95 % confidence interval, as a part of the median."""
     ordered = sorted(samples)
     low, high = median_interval(ordered)
-    return (high - low) / 2 / quantile(ordered, 0.5)
+    median = quantile(ordered, 0.5)
+    return (high - low) / 2 / median if median else math.inf

@@ -254,12 +254,13 @@ def sample(protocol: Protocol, sampling: Sampling | None, timed: Pass) -> list[f
 
 def _warm_up(take: Callable[[int, int], list[float]]) -> float:
     """The wall time of one pass in seconds, of the fastest in the warm-up."""
-    durations: list[float] = []
-    while len(durations) < WARM_UP_PASSES or sum(durations) < WARM_UP_SECONDS:
-        start = time.monotonic()
+    count, fastest, start = 0, float("inf"), time.monotonic()
+    while count < WARM_UP_PASSES or time.monotonic() - start < WARM_UP_SECONDS:
+        began = time.monotonic()
         take(1, 0)
-        durations.append(time.monotonic() - start)
-    return min(durations)
+        fastest = min(fastest, time.monotonic() - began)
+        count += 1
+    return fastest
 
 
 def _sample(take: Callable[[int, int], list[float]], sampling: Sampling, seconds_each: float) -> list[float]:

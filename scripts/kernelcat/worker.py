@@ -37,6 +37,7 @@ where it finds it."""
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 DESCRIPTORS = 3
+REQUEST_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,8 @@ def _accept(listener: socket.socket, asked: dict, kept: list) -> _Child | None:
     if not is_ours(peer):
         peer.close()
         return None
+    # whoever connects and says nothing must not keep the others waiting
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", REQUEST_SECONDS, 0))
     descriptors: list[int] = []
     connection = None
     try:
