@@ -16,7 +16,7 @@ With --liger the table ends with the rms_norm script of a Liger-Kernel checkout,
 installed: the wall time of the command, start and memory passes included, per point whose speed it measured. It does
 not tell its sampling time, so that is in there. It runs twice, and the second time counts: its kernels are cached then.
 
-`make bench-overhead` runs it.
+Last come the medians of the warm run's forward passes of rms_norm. `make bench-overhead` runs it.
 """
 
 import argparse
@@ -38,7 +38,8 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
 
 from conftest import copy_workflow  # noqa: E402
 
-from kernelcat import files, grid  # noqa: E402
+from kernelcat import files, grid, samples  # noqa: E402
+from kernelcat.grid import Configuration  # noqa: E402
 
 MODES = ["forward", "backward", "full"]
 PROVIDERS = ["liger", "huggingface"]
@@ -142,6 +143,20 @@ def print_row(name: str, seconds: float, records: list[dict], warm: float | None
     return overhead
 
 
+def print_sweep(records: list[dict]) -> None:
+    """Prints the medians of rms_norm's forward pass in the suite's first dtype, and how far apart p80 and p20 are."""
+    found = [record for record in records if record["status"] == "passed"]
+    cells = [(Configuration.from_json(record["configuration"]), record["samplesMs"]) for record in found]
+    cells = [(cell, times) for cell, times in cells if (cell.kernel, cell.mode) == ("rms_norm", "forward")]
+    dtype = "bf16" if any(cell.case.dtype == "bf16" for cell, _ in cells) else "fp32"
+    print(f"\nrms_norm forward {dtype}\n{'case':<28} {'provider':<12} {'median ms':>10} {'p80/p20':>8}")
+    for cell, times in sorted(cells, key=lambda pair: (pair[0].provider, list(pair[0].case.axes.values()))):
+        if cell.case.dtype == dtype:
+            known = samples.summary(times)
+            spread = known["p80"] / known["p20"]
+            print(f"{cell.case.key:<28} {cell.provider:<12} {known['median']:>10.5f} {spread:>8.3f}")
+
+
 def run_liger(checkout: Path, folder: Path, cache: Path) -> None:
     """Runs a copy of Liger's script and prints its row."""
     script = folder / LIGER_SCRIPT
@@ -187,7 +202,8 @@ def main() -> None:
             set_up(folder / "untimed", first, cache, {"seconds": 0.01})
             measure(folder / "untimed", "warm", ["results/catalog.json"])
         print(COLUMNS.format(*HEAD), flush=True)
-        warm = print_row("warm", *measure(folder / "warm", "warm", ["results/catalog.json"]))
+        seconds, records = measure(folder / "warm", "warm", ["results/catalog.json"])
+        warm = print_row("warm", seconds, records)
         targets = ["results/catalog.json"]
         if count < len(paths):
             targets = [f"results/metrics/{path}.json" for path in spread(paths, count)]
@@ -195,6 +211,7 @@ def main() -> None:
         print_row(label, *measure(folder / "fresh", "fresh", targets), warm)
         if arguments.liger:
             run_liger(arguments.liger, folder / "liger", cache)
+        print_sweep(records)
 
 
 if __name__ == "__main__":
