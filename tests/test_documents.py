@@ -4,6 +4,7 @@ files that a run names as evidence are checked."""
 import copy
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -201,3 +202,12 @@ def test_evidence_at_an_address_is_left_alone(tmp_path):
         spec["timing"]["rawSamples"]["uri"] = "https://example.org/samples.json"
 
     assert rewritten(tmp_path, change) == []
+
+
+def test_records_that_are_gone_are_missed_where_samples_are_there(tmp_path, capsys):
+    write(tmp_path, record())
+    shutil.rmtree(tmp_path / "metrics")
+    code, said = verified(tmp_path, capsys)
+    assert code == 1
+    assert "log: metrics/cuda/rms_norm/forward/liger/hidden4096-rows1024-bf16-events-" in said
+    assert said.count("expected a file, found none") == 1

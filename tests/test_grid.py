@@ -184,6 +184,14 @@ def test_every_suite_of_the_project_expands(suite, device):
     assert grid.expand(CONFIG | {"suite": suite, "device": device}, suites=ROOT / "config" / "suites").configurations
 
 
+def test_a_whole_number_with_a_point_is_an_integer(expand):
+    sampling = SAMPLING | {"samples": 1000.0}
+    assert [grid.job(c) for c in expand({"rms_norm": RMS_NORM}, sampling=sampling).configurations] == [
+        grid.job(c) for c in expand({"rms_norm": RMS_NORM}).configurations
+    ]
+    assert grid.options(CONFIG | {"order_seed": 7.0}) == grid.options(CONFIG | {"order_seed": 7})
+
+
 # ---- paths
 
 
@@ -360,8 +368,8 @@ def refused(expand, entries: dict | str, changes: dict | None = None) -> str:
                 ("precision", 0, "a number above 0 and below 1", "0"),
                 ("precision", 1, "a number above 0 and below 1", "1"),
                 ("precision", "1 %", "a number above 0 and below 1", '"1 %"'),
-                ("seconds", 0, "a number above 0", "0"),
-                ("seconds", -1, "a number above 0", "-1"),
+                ("seconds", 0, "a number above 0, at most 3600", "0"),
+                ("seconds", -1, "a number above 0, at most 3600", "-1"),
                 ("samples", 4, "an integer from 5 to 100000", "4"),
                 ("samples", 10.5, "an integer from 5 to 100000", "10.5"),
                 ("samples", True, "an integer from 5 to 100000", "true"),

@@ -51,7 +51,7 @@ def run(values: dict, own_kernels: str | None, cache: str | None, send: Callable
         _measure(configuration, kernel, send)
     except _Failed as failure:
         send({"status": failure.status, "reason": failure.reason})
-    except Exception as error:
+    except BaseException as error:  # sys.exit() of a provider is its failure, not ours
         send({"status": _status(error), "reason": _first_line(error)})
 
 
@@ -205,7 +205,7 @@ def _give(tensors: dict, values: dict) -> None:
             tensors[name].copy_(value)
 
 
-def _status(error: Exception) -> str:
+def _status(error: BaseException) -> str:
     import torch
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error):
@@ -215,7 +215,7 @@ def _status(error: Exception) -> str:
     return "compile_error" if any(name.startswith(compilers) for name in names) else "runtime_error"
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     """The error in one line, without the folders of this machine and its user."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = printable(lines[0]) if lines else ""

@@ -124,7 +124,11 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
     for protocol in protocols:
         if protocol not in known:
             raise KernelcatError(f"{source}: protocol.{device}: expected one of {', '.join(known)}, found {protocol!r}")
-    sampling = Sampling(**config["sampling"])
+    # JSON Schema calls 1000.0 an integer too
+    sampling = Sampling(**config["sampling"] | {"samples": int(config["sampling"]["samples"])})
+    cache = Path(config["compile_cache"])
+    if cache.exists() and not cache.is_dir():
+        raise KernelcatError(f"{source}: compile_cache: expected a folder, found the file {str(cache)!r}")
     path = Path(suites) / f"{config['suite']}.yaml"
     if not path.is_file():
         found = ", ".join(sorted(entry.stem for entry in Path(suites).glob("*.yaml")))
@@ -231,7 +235,7 @@ def job(configuration: Configuration, own_kernels: str | None = None) -> str:
 
 def options(config: dict) -> str:
     """The part of a config that says how jobs run, and changes no result, as arguments of scripts/measure.py."""
-    seed = str(config["order_seed"])
+    seed = str(int(config["order_seed"]))
     return shlex.join(["--process", config["process"], "--cache", config["compile_cache"], "--order-seed", seed])
 
 

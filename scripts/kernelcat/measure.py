@@ -58,7 +58,7 @@ def measure(
     with devices.held(configuration.device, workflow.sleep if workflow else time.sleep) as chosen:
         end = time.monotonic() + seconds
         record = failure = None
-        for lifeline in [workflow, None] if workflow and warm else [None]:
+        for lifeline in (workflow if warm else None, None):  # a worker that is lost is replaced, once
             try:
                 with _Measuring.started(lifeline, configuration.device, chosen, arguments, end) as measuring:
                     record, failure = measuring.followed(end, workflow)
@@ -67,7 +67,10 @@ def measure(
                 if workflow:
                     workflow.sleep(0)
         else:
-            record, failure = {}, {"status": "runtime_error", "reason": "the measuring process could not be started"}
+            record, failure = (
+                {},
+                {"status": "runtime_error", "reason": "the measuring process was lost with its worker"},
+            )
     if failure is None or time.monotonic() >= end:
         failure = {"status": "timeout", "reason": f"took longer than {seconds:g} s"}
     if "machine" in record:
