@@ -67,10 +67,8 @@ def measure(
                 if workflow:
                     workflow.sleep(0)
         else:
-            record, failure = (
-                {},
-                {"status": "runtime_error", "reason": "the measuring process was lost with its worker"},
-            )
+            lost = "the measuring process was lost with its worker"
+            record, failure = {}, {"status": "runtime_error", "reason": lost}
     if failure is None or time.monotonic() >= end:
         failure = {"status": "timeout", "reason": f"took longer than {seconds:g} s"}
     if "machine" in record:
