@@ -262,7 +262,7 @@ found = {}
 for name, axes in json.loads(sys.argv[1]).items():
     kernel = kernels.load(kernels.files()[name])
     found[name] = {}
-    for provider in [key for key, value in kernel.providers.items() if "cpu" in value.devices]:
+    for provider in [key for key, value in kernel.providers.items() if value.unavailable("cpu") is None]:
         try:
             found[name][provider] = errors(kernel, Case(axes, "fp32", kernel.scalars), provider)
         except Exception as failure:

@@ -128,7 +128,7 @@ class _Trial:
 
     @property
     def gradients(self) -> bool:
-        return self.mode != "forward"
+        return self.mode in ("backward", "full")
 
     def made(self, which: int) -> dict:
         return correctness.make_inputs(self.kernel, self.case, self.device, self.seed + 2 * which)
@@ -154,7 +154,8 @@ class _Trial:
         _give(self.inputs, self.made(which))
         for value in self.inputs.values():
             value.grad = None
-        outputs = as_tuple(self.call())
+        with torch.set_grad_enabled(self.mode != "no-grad-forward"):
+            outputs = as_tuple(self.call())
         if fault := correctness.output_fault(self.kernel, outputs):
             raise _Failed("incorrect_shape", fault)
         self.upstream = correctness.make_upstream(outputs, self.case.dtype, self.seed + 2 * which)

@@ -15,11 +15,11 @@ from kernelcat import (
     identity,
     importing,
     metrics,
-    published,
     schema,
     show,
 )
 from kernelcat.errors import KernelcatError, exit_code
+from kernelcat.kernel import MODES
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -142,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--workload", help="a part of the case's name, or the beginning of the workload's digest")
     command.add_argument("--device", help="a part of the device's name")
     command.add_argument("--provider", help="this provider")
-    command.add_argument("--mode", choices=tuple(published.MODES))
+    command.add_argument("--mode", choices=tuple(MODES))
     return parser
 
 

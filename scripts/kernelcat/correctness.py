@@ -56,7 +56,7 @@ def torch_dtype(token: str):
 def make_inputs(kernel: Kernel, case: Case, device: str, seed: int) -> dict:
     """The input tensors of `case` by name: the same values for each call with one seed on one kind of device.
 
-    Floats are `torch.nn.Parameter`s, so that they collect gradients and fit into modules.
+    Floats that have gradients are `torch.nn.Parameter`s: they collect them, and fit into modules.
     """
     import torch
 
@@ -73,10 +73,13 @@ def make_inputs(kernel: Kernel, case: Case, device: str, seed: int) -> dict:
             values = torch.randn(stored, dtype=dtype, device=device, generator=generator)
             if spec.fan_in:
                 values /= axes[spec.fan_in] ** 0.5
-            inputs[name] = torch.nn.Parameter(values.permute(back))
+            values = values.permute(back)
         else:
             high = axes[spec.below] if spec.below else 2
-            inputs[name] = torch.randint(high, stored, dtype=dtype, device=device, generator=generator).permute(back)
+            values = torch.randint(high, stored, dtype=dtype, device=device, generator=generator).permute(back)
+        if spec.make:
+            values = spec.make(values)
+        inputs[name] = torch.nn.Parameter(values) if spec.differentiable else values
     return inputs
 
 
@@ -101,7 +104,9 @@ def reference_results(kernel: Kernel, case: Case, device: str, seed: int, gradie
 
     precise = torch.float64 if case.dtype == "fp32" else torch.float32
     inputs = {
-        name: value.detach().to(precise).requires_grad_(gradients) if value.is_floating_point() else value
+        name: value.detach().to(precise).requires_grad_(gradients and value.requires_grad)
+        if value.is_floating_point()
+        else value
         for name, value in make_inputs(kernel, case, device, seed).items()
     }
     with torch.set_grad_enabled(gradients):

@@ -75,10 +75,11 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Grid:
-    """The configurations of a suite on one device, and those left out because their provider does not run there."""
+    """The configurations of a suite on one device, and those left out because their provider cannot be measured there,
+    with why."""
 
     configurations: list[Configuration]
-    left_out: list[Configuration]
+    left_out: list[tuple[Configuration, str]]
 
     @cached_property
     def by_path(self) -> dict[str, Configuration]:
@@ -90,11 +91,11 @@ class Grid:
         return int(hashlib.sha256(f"{seed} {path}".encode()).hexdigest()[:8], 16) / 2**32
 
     def left_out_lines(self) -> list[str]:
-        """One line for each provider that the device does not run, with the number of its configurations."""
-        counts = Counter((configuration.provider, configuration.device) for configuration in self.left_out)
+        """One line for each provider that cannot be measured, with the number of its configurations and why."""
+        counts = Counter((configuration.provider, reason) for configuration, reason in self.left_out)
         return [
-            f"left out {count} configuration{'' if count == 1 else 's'} of {provider}, which does not run on {device}"
-            for (provider, device), count in sorted(counts.items())
+            f"left out {count} configuration{'' if count == 1 else 's'} of {provider}: {reason}"
+            for (provider, reason), count in sorted(counts.items())
         ]
 
 
@@ -140,7 +141,7 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
     except KernelcatError as error:
         raise KernelcatError(f"{source}: {error}") from error
     cells: dict[str, Configuration] = {}
-    left_out: dict[str, Configuration] = {}
+    left_out: dict[str, tuple[Configuration, str]] = {}
     dtypes: set[str] = set()
     for name, entry in suite.items():
         if name not in available:
@@ -159,8 +160,10 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
             for mode, provider, protocol in itertools.product(entry["modes"], entry["providers"], protocols):
                 adaptive = sampling if PROTOCOLS[protocol].adaptive else None
                 cell = Configuration(name, provider, mode, case, protocol, device, adaptive)
-                applies = device in kernel.providers[provider].devices
-                (cells if applies else left_out)[cell.path] = cell
+                if reason := kernel.providers[provider].unavailable(device):
+                    left_out[cell.path] = cell, reason
+                else:
+                    cells[cell.path] = cell
     if device == "cuda":
         for name, case in roofline.calibration(dtypes):
             provider, mode, protocol = roofline.PROVIDER, roofline.MODE, roofline.PROTOCOL

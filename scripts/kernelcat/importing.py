@@ -12,7 +12,7 @@ from pathlib import Path
 from kernelcat import cases, catalog, doubts, files, identity, kernels, manifests, metrics, published
 from kernelcat.cases import Unusable
 from kernelcat.errors import KernelcatError
-from kernelcat.kernel import Case, Kernel
+from kernelcat.kernel import MODES, Case, Kernel
 from kernelcat.libraries import CSV_PROVIDERS
 from kernelcat.metrics import Row
 
@@ -137,7 +137,7 @@ class _Builder:
             raise Unusable("unknown_metric", row.metric_name, row.metric_name)
         if row.metric_unit != UNITS[row.metric_name]:
             raise Unusable("unknown_unit", row.metric_unit, row.metric_unit)
-        if row.kernel_operation_mode not in published.MODES:
+        if row.kernel_operation_mode not in MODES:
             raise Unusable("unknown_mode", row.kernel_operation_mode, row.kernel_operation_mode)
         if row.kernel_provider not in CSV_PROVIDERS:
             raise Unusable("unknown_provider", row.kernel_provider, row.kernel_provider)

@@ -7,7 +7,7 @@ because the workflow reads every kernel file each time it is parsed.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kernelcat import identity
+from kernelcat import environment, identity
 from kernelcat.dialect import Dialect
 from kernelcat.errors import KernelcatError
 from kernelcat.libraries import TORCH_COMPILE, Library
@@ -19,6 +19,7 @@ MODES = {
     "forward": "forward pass",
     "backward": "backward pass",
     "full": "forward and backward pass",
+    "no-grad-forward": "forward pass without gradients",
 }
 """What is timed, and how titles call it."""
 
@@ -30,7 +31,9 @@ class Tensor:
     `shape` holds axis names and integers; `dtype` is a dtype token, or "float" for the dtype of the case.
     Inputs are made on the device from a seed: floats are normal with standard deviation 1, or 1/sqrt(fan_in) where
     `fan_in` names an axis (the scale of a linear layer's weight); integers are uniform in [0, `below`), an axis.
-    `physical` is the order of the dimensions in memory, for inputs that models hold transposed.
+    `physical` is the order of the dimensions in memory, for inputs that models hold transposed. `make(values)` turns
+    what was drawn so into what the operation expects, log-probabilities for instance, in its dtype and shape.
+    `gradient` says whether a backward pass computes the gradient of this float input.
     """
 
     shape: tuple[int | str, ...]
@@ -38,6 +41,13 @@ class Tensor:
     fan_in: str | None = None
     below: str | None = None
     physical: tuple[int, ...] | None = None
+    make: Callable | None = None
+    gradient: bool = True
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether a backward pass gives it a gradient."""
+        return self.gradient and not self.dtype.startswith(("int", "bool"))
 
 
 def tensor(shape: str, dtype: str = "float", **how) -> Tensor:
@@ -55,7 +65,9 @@ class Provider:
     order of the operation's outputs. Only that callable is timed.
     `symbol` is "module.path:Name" of what is measured; for code of the kernel file itself it may be left out.
     `interface` says how the symbol is called: two providers of a kernel that share a symbol must differ in it.
-    `library` is None for code that belongs to no published project. `devices` says where it applies.
+    `library` is None for code that belongs to no published project. `not_on` says why it does not run on a kind of
+    device. `requires` are pip packages beyond the library's that it cannot run without. `gradients_in_forward` says
+    that the forward pass computes the gradients as well: its time alone does not compare with others'.
     """
 
     prepare: Callable
@@ -63,7 +75,9 @@ class Provider:
     symbol: str | None = None
     interface: str | None = None
     language: str = "python"
-    devices: tuple[str, ...] = ("cuda", "cpu")
+    not_on: dict[str, str] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
+    gradients_in_forward: bool = False
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -71,6 +85,14 @@ class Provider:
         if self.library:
             return self.library.packages
         return ("torch", "triton") if self.language == "triton" else ("torch",)
+
+    def unavailable(self, device: str) -> str | None:
+        """Why it cannot be measured on "cuda" or "cpu" here, None when it can."""
+        library = (self.library.package,) if self.library else ()
+        missing = [package for package in (*library, *self.requires) if environment.version(package) is None]
+        if missing:
+            return f"it needs the package {missing[0]}, which is not installed"
+        return self.not_on.get(device)
 
 
 def as_tuple(outputs) -> tuple:
@@ -87,12 +109,14 @@ def torch_compile(prepare: Callable, symbol: str) -> Provider:
     """The provider that runs another one's code, `prepare` of `symbol`, through torch.compile. GPUs only: on a CPU
     the comparison with interpreted kernels would say nothing."""
 
+    reason = "compiled code is measured on GPUs only"
+
     def prepare_compiled(**arguments):
         import torch
 
         return torch.compile(prepare(**arguments), dynamic=False)
 
-    return Provider(prepare_compiled, TORCH_COMPILE, symbol, interface="torch.compile", devices=("cuda",))
+    return Provider(prepare_compiled, TORCH_COMPILE, symbol, interface="torch.compile", not_on={"cpu": reason})
 
 
 @dataclass(frozen=True)
@@ -116,7 +140,9 @@ class Kernel:
     `axes` are the names a case gives values to; the first one is the x of a CSV row. `derived` axes are expressions
     over them. `operation_axes`, where given, are those of `axes` that the published operation lists. `also` are other
     names that benchmark CSVs have for the kernel. `scalars` holds the default of each scalar argument. `flops` is an
-    expression over all axes: the floating-point operations of the forward pass that cannot be saved.
+    expression over all axes: the floating-point operations of the forward pass that cannot be saved. `moves` holds
+    expressions for the bytes that a mode moves at least where it is not every input and output once; `size` in them is
+    that of an element of the case's dtype.
     `reference(**inputs, **scalars)` computes the outputs with plain differentiable torch operations in whatever dtype
     its inputs have. A kernel without reference and providers can be imported, but not measured.
     """
@@ -133,6 +159,7 @@ class Kernel:
     operation_axes: tuple[str, ...] | None = None
     scalars: dict[str, float] = field(default_factory=dict)
     flops: str | None = None
+    moves: dict[str, str] = field(default_factory=dict)
     dialects: tuple[Dialect, ...] = ()
     also: tuple[str, ...] = ()
 

@@ -5,14 +5,10 @@ Their digests are facts: everybody computes the same ones from the same rows.
 
 from kernelcat import environment, identity, manifests
 from kernelcat.errors import KernelcatError
-from kernelcat.kernel import MODES as MEASURED_MODES
-from kernelcat.kernel import Kernel
+from kernelcat.kernel import MODES, Kernel
 from kernelcat.libraries import CSV_PROVIDERS
 
 HARNESS = {"name": "Liger-Kernel benchmark scripts", "repository": "https://github.com/linkedin/Liger-Kernel"}
-
-MODES = MEASURED_MODES | {"no-grad-forward": "forward pass without gradients"}
-"""What the suite's kernel_operation_mode may be, and how titles call it."""
 
 TIMED = {
     "no-grad-forward": "the module forward pass under torch.no_grad",

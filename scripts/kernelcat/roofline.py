@@ -38,8 +38,11 @@ def calibration(dtypes: set[str]) -> list[tuple[str, Case]]:
 
 def traffic_bytes(kernel: Kernel, case: Case, mode: str) -> int:
     """The bytes that a pass moves at least: `forward` reads each input and writes each output once; `backward` reads
-    each input and upstream gradient and writes each gradient of a float input once; `full` does both, the inputs read
-    once."""
+    each input and upstream gradient and writes each gradient once; `full` does both, the inputs read once. Where an
+    operation needs less, its `moves` says so."""
+    if mode in kernel.moves:
+        axes = kernel.all_axes(case.axes) | {"size": _SIZES[case.dtype]}
+        return identity.evaluate(kernel.moves[mode], axes)
 
     def size(tensors: dict[str, Tensor]) -> int:
         shapes = kernel.shapes(tensors, case.axes)
@@ -49,11 +52,12 @@ def traffic_bytes(kernel: Kernel, case: Case, mode: str) -> int:
         )
 
     inputs, outputs = size(kernel.inputs), size(kernel.outputs)
-    gradients = size({name: spec for name, spec in kernel.inputs.items() if spec.dtype == "float"})
+    gradients = size({name: spec for name, spec in kernel.inputs.items() if spec.differentiable})
     return {
         "forward": inputs + outputs,
         "backward": inputs + outputs + gradients,
         "full": inputs + 2 * outputs + gradients,
+        "no-grad-forward": inputs + outputs,
     }[mode]
 
 
@@ -62,7 +66,8 @@ def operations(kernel: Kernel, case: Case, mode: str) -> int | None:
     forward pass, as that of a matrix product has two of the same size."""
     if kernel.flops is None:
         return None
-    return {"forward": 1, "backward": 2, "full": 3}[mode] * identity.evaluate(kernel.flops, kernel.all_axes(case.axes))
+    forward = identity.evaluate(kernel.flops, kernel.all_axes(case.axes))
+    return {"forward": 1, "backward": 2, "full": 3, "no-grad-forward": 1}[mode] * forward
 
 
 @dataclass

@@ -96,6 +96,7 @@ _TIMED = {
     "backward": "Timed: the backward pass alone, to all float inputs, given a random upstream gradient.",
     "full": "Timed: the forward pass and the backward pass to all float inputs, given a random upstream gradient made "
     "outside the timed window.",
+    "no-grad-forward": "Timed: the forward pass under torch.no_grad.",
 }
 
 _FRESH = "Each sample follows a fresh forward pass that is not timed."
@@ -183,7 +184,7 @@ def make_pass(call: Callable, inputs: dict, upstream: tuple, mode: str, pristine
             for name, value in pristine.items():
                 inputs[name].copy_(value)
         drop_gradients()
-        if mode != "forward":
+        if mode in ("backward", "full"):
             held["upstream"] = tuple(gradient.clone() for gradient in upstream)
         if mode == "backward":
             held["outputs"] = differentiable(call())
@@ -191,13 +192,17 @@ def make_pass(call: Callable, inputs: dict, upstream: tuple, mode: str, pristine
     def forward():
         held["outputs"] = call()
 
+    def no_grad_forward():
+        with torch.no_grad():
+            held["outputs"] = call()
+
     def backward():
         torch.autograd.backward(held["outputs"], held["upstream"], retain_graph=not fresh)
 
     def full():
         torch.autograd.backward(differentiable(call()), held["upstream"])
 
-    run = {"forward": forward, "backward": backward, "full": full}[mode]
+    run = {"forward": forward, "backward": backward, "full": full, "no-grad-forward": no_grad_forward}[mode]
     return Pass(prepare if fresh else drop_gradients, run, lambda: as_tuple(held["outputs"]), leaves)
 
 
