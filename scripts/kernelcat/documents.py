@@ -75,7 +75,11 @@ class Records:
                 labels["attainable"] = f"{fraction:.3g}"
         parts = ("forward", "backward") if mode == "full" else ()
         halves = [self.medians[*series, part] for part in parts if (*series, part) in self.medians]
-        labels["quality"] = " ".join(quality.marks(record, halves, fraction)) or "good"
+        provider = self.kernel(configuration.kernel).providers[configuration.provider]
+        marks = quality.marks(record, halves, fraction)
+        if provider.gradients_in_forward and mode in ("forward", "backward"):
+            marks.append(quality.GRADIENTS_IN_FORWARD)
+        labels["quality"] = " ".join(marks) or "good"
         return labels
 
 
@@ -98,7 +102,7 @@ def document(record: dict, records: Records, evidence: dict[str, dict]) -> tuple
     )
     cited = {
         "implementation": _implementation(kernel, configuration, record),
-        "workload": manifests.workload(kernel, configuration.case),
+        "workload": manifests.workload(kernel, configuration.case, measured=True),
         "protocol": _protocol(configuration.protocol, configuration.mode, configuration.sampling),
         "environment": manifests.manifest(
             "ExecutionEnvironment",
@@ -123,7 +127,7 @@ def document(record: dict, records: Records, evidence: dict[str, dict]) -> tuple
         description=record["reason"],
         labels=records.labels(record),
     )
-    beside = [cited["implementation"], cited["workload"], manifests.operation(kernel)]
+    beside = [cited["implementation"], cited["workload"], manifests.operation(kernel, measured=True)]
     if provider.library:
         beside.append(manifests.project(provider.library))
     return {"run": run, "protocol": cited["protocol"], "environment": cited["environment"]}, beside
@@ -218,7 +222,7 @@ def _implementation(kernel: Kernel, configuration: Configuration, record: dict) 
     """The ImplementationRevision that was measured: version, module and symbol, or the content of the user's file."""
     provider = kernel.providers[configuration.provider]
     spec = {
-        "operation": {"specDigest": identity.digest(manifests.operation(kernel))},
+        "operation": {"specDigest": identity.digest(manifests.operation(kernel, measured=True))},
         "support": {"hardwareArchitectures": [], "dtypes": []},
     }
     module, _, symbol = (provider.symbol or "").partition(":")

@@ -142,7 +142,8 @@ class Kernel:
     names that benchmark CSVs have for the kernel. `scalars` holds the default of each scalar argument. `flops` is an
     expression over all axes: the floating-point operations of the forward pass that cannot be saved. `moves` holds
     expressions for the bytes that a mode moves at least where it is not every input and output once; `size` in them is
-    that of an element of the case's dtype.
+    that of an element of the case's dtype. `expression` says what is computed, for a kernel whose operation, as it is
+    published, is that of another one as well: measured operations hold it, imported ones do not.
     `reference(**inputs, **scalars)` computes the outputs with plain differentiable torch operations in whatever dtype
     its inputs have. A kernel without reference and providers can be imported, but not measured.
     """
@@ -160,6 +161,7 @@ class Kernel:
     scalars: dict[str, float] = field(default_factory=dict)
     flops: str | None = None
     moves: dict[str, str] = field(default_factory=dict)
+    expression: str | None = None
     dialects: tuple[Dialect, ...] = ()
     also: tuple[str, ...] = ()
 

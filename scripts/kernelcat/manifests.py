@@ -34,8 +34,9 @@ def project(library: Library) -> dict:
     return manifest("SoftwareProject", identity.kebab(library.project["name"]), library.project)
 
 
-def operation(kernel: Kernel) -> dict:
-    """The OperationSpec of a kernel, as published: its axes, tensors and scalars by name, no expression."""
+def operation(kernel: Kernel, measured: bool = False) -> dict:
+    """The OperationSpec of a kernel, as published: its axes, tensors and scalars by name; no expression, but where it
+    is that of what was `measured`."""
     variable = {"role": "variable", "type": "integer"}
     derived = {"role": "derived", "type": "integer"}
     axes = {name: variable for name in kernel.operation_axes or kernel.axes}
@@ -53,16 +54,19 @@ def operation(kernel: Kernel) -> dict:
         "outputs": arguments(kernel.outputs),
         "semantics": {"mutation": "none", "determinism": "unspecified"},
     }
+    if measured and kernel.expression:
+        spec["semantics"]["expression"] = kernel.expression
     return manifest("OperationSpec", kernel.slug, spec, title=kernel.title)
 
 
-def workload(kernel: Kernel, case: Case) -> dict:
-    """The WorkloadCase of one case, as published: so measured and imported runs meet on it.
+def workload(kernel: Kernel, case: Case, measured: bool = False) -> dict:
+    """The WorkloadCase of one case, as published: so measured and imported runs meet on it, unless what was `measured`
+    has an operation of its own.
 
     Raises KernelcatError for shapes that cannot be.
     """
     spec = {
-        "operationSpecDigest": identity.digest(operation(kernel)),
+        "operationSpecDigest": identity.digest(operation(kernel, measured)),
         "axes": case.axes,
         "tensors": {
             name: {"shape": list(shape), "dtype": kernel.tensor_dtype(name, case.dtype)}

@@ -8,6 +8,7 @@ throttled     the GPU lowered its clocks for power or heat: before, after, or fo
 shared        another process used the GPU, before or after
 inconsistent  the full pass took less time than one of its halves
 above_limit   more than 5 % faster than the device's memory and matrix units allow
+gradients_in_forward  the provider computes gradients in its forward pass: compare `full`, not the halves
 """
 
 from collections.abc import Iterable
@@ -15,6 +16,9 @@ from collections.abc import Iterable
 from kernelcat import samples
 from kernelcat.roofline import TOLERANCE
 from kernelcat.timing import FEW
+
+GRADIENTS_IN_FORWARD = "gradients_in_forward"
+"""The mark that a provider says of itself, in the modes `forward` and `backward`."""
 
 HOST_BOUND = 1.1
 """An eager call takes so many times what the device takes."""
