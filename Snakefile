@@ -35,6 +35,7 @@ except KernelcatError as error:
 own_kernels = config.get("kernels", "")
 imports = config.get("imports", {})
 paths = list(cells.by_path)
+priorities = cells.priorities(config["order_seed"])
 # A change to the code that makes documents makes them again; what is measured knows its code by itself (grid.job).
 code = grid.code_digest([*Path("scripts").rglob("*.py"), *Path("schemas").glob("*.json")])
 
@@ -63,7 +64,7 @@ rule measure:
         record=update("results/metrics/{path}.json"),
     log:
         "results/logs/measure/{path}.log",
-    priority: lambda wildcards: cells.priority(wildcards.path, config["order_seed"])
+    priority: lambda wildcards: priorities[wildcards.path]
     conda:
         "envs/kernelcat.yaml"
     resources:

@@ -1,13 +1,15 @@
 """The job of one configuration: measures it and writes its CSV and its record."""
 
 import argparse
+import hashlib
 import json
 import sys
+from pathlib import Path
 
 from kernelcat import files, metrics
 from kernelcat.errors import exit_code
 from kernelcat.grid import Configuration
-from kernelcat.measure import measure, rows
+from kernelcat.measure import exhausted, measure, rows
 
 
 def main() -> None:
@@ -15,7 +17,8 @@ def main() -> None:
     parser.add_argument("--job", required=True, help="the configuration as kernelcat.grid.job writes it")
     parser.add_argument("--minutes", type=float, required=True, help="how long the job may take")
     parser.add_argument("--process", choices=("warm", "fresh"), required=True, help="forked from a worker, or new")
-    parser.add_argument("--cache", required=True, help="the folder that keeps compiled kernels")
+    parser.add_argument("--compile-cache", required=True, help="the folder that keeps compiled kernels")
+    parser.add_argument("--after-out-of-memory", choices=("skip", "measure"), required=True, help="larger cases")
     parser.add_argument("--order-seed", type=int, required=True, help="what the order of the jobs was drawn with")
     parser.add_argument("--csv", required=True)
     parser.add_argument("--record", required=True)
@@ -24,8 +27,13 @@ def main() -> None:
     configuration = Configuration.from_json(job["configuration"])
     # the job ends itself, with a result, before the cluster would end it without one
     seconds, warm = arguments.minutes * 60 - 30, arguments.process == "warm"
-    record = measure(configuration, job["kernels"], seconds, warm=warm, cache=arguments.cache)
-    record["orderSeed"] = arguments.order_seed
+    record = None
+    conditions = hashlib.sha256(json.dumps([job[key] for key in ("kernels", "code", "versions")]).encode()).hexdigest()
+    if arguments.after_out_of_memory == "skip":
+        record = exhausted(configuration, Path(arguments.record).parent, conditions)
+    if record is None:
+        record = measure(configuration, job["kernels"], seconds, warm=warm, cache=arguments.compile_cache)
+    record |= {"orderSeed": arguments.order_seed, "conditions": conditions}
     print(f"{configuration.path}: {record['status']} {record['reason']}")
     metrics.write(arguments.csv, rows(record))
     files.write(arguments.record, (json.dumps(record, sort_keys=True, indent=1, allow_nan=False) + "\n").encode())

@@ -4,6 +4,7 @@ import hashlib
 import io
 import itertools
 import json
+import math
 import re
 import shlex
 import tokenize
@@ -85,10 +86,17 @@ class Grid:
     def by_path(self) -> dict[str, Configuration]:
         return {configuration.path: configuration for configuration in self.configurations}
 
-    def priority(self, path: str, seed: int) -> float:
-        """A place in the order of measuring, drawn with `seed`: clocks drift, so a workload's providers shall not be
-        measured in the order in which they are listed."""
-        return int(hashlib.sha256(f"{seed} {path}".encode()).hexdigest()[:8], 16) / 2**32
+    def priorities(self, seed: int) -> dict[str, int]:
+        """The order of measuring, by path: the higher the earlier. Small cases come first, so that what a larger one
+        would exhaust is known by then; the configurations of one case follow each other in an order drawn with `seed`,
+        because clocks drift."""
+
+        def place(path: str) -> tuple:
+            found = self.by_path[path]
+            drawn = hashlib.sha256(f"{seed} {path}".encode()).hexdigest()
+            return math.prod(found.case.axes.values()), found.kernel, found.case.key, drawn
+
+        return {path: -number for number, path in enumerate(sorted(self.by_path, key=place))}
 
     def left_out_lines(self) -> list[str]:
         """One line for each provider that cannot be measured, with the number of its configurations and why."""
@@ -238,8 +246,9 @@ def job(configuration: Configuration, own_kernels: str | None = None) -> str:
 
 def options(config: dict) -> str:
     """The part of a config that says how jobs run, and changes no result, as arguments of scripts/measure.py."""
-    seed = str(int(config["order_seed"]))
-    return shlex.join(["--process", config["process"], "--cache", config["compile_cache"], "--order-seed", seed])
+    values = {**config, "order_seed": int(config["order_seed"])}
+    names = ("process", "compile_cache", "order_seed", "after_out_of_memory")
+    return shlex.join(word for name in names for word in (f"--{name.replace('_', '-')}", str(values[name])))
 
 
 @lru_cache

@@ -16,11 +16,12 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from kernelcat import devices, environment, samples, worker
+from kernelcat import devices, environment, files, identity, samples, worker
 from kernelcat.errors import KernelcatError
 from kernelcat.grid import Configuration
 from kernelcat.kernel import TORCH_NAMES
@@ -28,6 +29,9 @@ from kernelcat.metrics import Row
 
 WORKFLOW = "KERNELCAT_WORKFLOW"
 """The environment variable with the process id of the workflow that a job belongs to; without it there is none."""
+
+SKIPPED = "skipped after"
+"""How the reason of a run begins that was not tried."""
 
 _READ_AT_IMPORT = ("CUDA", "HF_", "LD_", "MKL", "NVIDIA", "OMP", "PYTHON", "PYTORCH", "TORCH", "TRITON")
 """How the environment variables begin that may change what an imported package does."""
@@ -76,6 +80,40 @@ def measure(
     if "environment" not in record:
         raise KernelcatError(f"{configuration.path}: {failure['reason']} before the device could be described")
     return failure | record
+
+
+def exhausted(configuration: Configuration, folder: Path, conditions: str) -> dict | None:
+    """The record of a configuration that is not tried, because a smaller case of it ran out of memory: no axis of that
+    is larger, and nothing but axes differs. None where there is no such case.
+
+    `folder` holds the records of the configuration's mode and provider; those made under other `conditions` (the digest
+    of code and versions that a record says) do not count.
+    """
+    mine = configuration.as_json()
+    for path in sorted(folder.glob("*.json")):
+        record = files.load(path, limit=None)
+        theirs = record["configuration"]
+        axes, smaller = mine["case"]["axes"], theirs["case"]["axes"]
+        if (
+            record["status"] == "resource_exceeded"
+            and record.get("conditions") == conditions
+            and {**mine, "case": {**mine["case"], "axes": smaller}} == theirs
+            and axes != smaller
+            and all(smaller[name] <= size for name, size in axes.items())
+        ):
+            tried = Configuration.from_json(theirs).case.key
+            reason = (
+                record["reason"] if record["reason"].startswith(SKIPPED) else f"{SKIPPED} {tried}, {record['reason']}"
+            )
+            kept = {key: record[key] for key in ("device", "environment", "versions", "source") if key in record}
+            now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+            return kept | {
+                "configuration": mine,
+                "observedAt": identity.instant(now),
+                "status": "resource_exceeded",
+                "reason": reason,
+            }
+    return None
 
 
 class _WorkerLost(Exception):
