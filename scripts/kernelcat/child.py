@@ -145,7 +145,7 @@ class _Trial:
 
     def prepare(self) -> None:
         self.inputs = self.made(FIRST)
-        self.call = self.provider.prepare(**self.inputs, **self.case.scalars)
+        self.call = self.provider.prepare(**self.inputs, **self.kernel.keywords(self.case))
 
     def results(self, which: int) -> dict:
         """What the provider computes, eagerly. Raises _Failed when that is not what the operation gives."""

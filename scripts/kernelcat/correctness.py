@@ -110,7 +110,7 @@ def reference_results(kernel: Kernel, case: Case, device: str, seed: int, gradie
         for name, value in make_inputs(kernel, case, device, seed).items()
     }
     with torch.set_grad_enabled(gradients):
-        outputs = as_tuple(kernel.reference(**inputs, **case.scalars))
+        outputs = as_tuple(kernel.reference(**inputs, **kernel.keywords(case)))
     expected = kernel.shapes(kernel.outputs, case.axes)
     if [_shape(output) for output in outputs] != list(expected.values()):
         raise ValueError(

@@ -144,6 +144,7 @@ class Kernel:
     expressions for the bytes that a mode moves at least where it is not every input and output once; `size` in them is
     that of an element of the case's dtype. `expression` says what is computed, for a kernel whose operation, as it is
     published, is that of another one as well: measured operations hold it, imported ones do not.
+    `arguments` are axes that no shape tells: the reference and `prepare` get their values as they get the scalars'.
     `reference(**inputs, **scalars)` computes the outputs with plain differentiable torch operations in whatever dtype
     its inputs have. A kernel without reference and providers can be imported, but not measured.
     """
@@ -159,6 +160,7 @@ class Kernel:
     derived: dict[str, str] = field(default_factory=dict)
     operation_axes: tuple[str, ...] | None = None
     scalars: dict[str, float] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
     flops: str | None = None
     moves: dict[str, str] = field(default_factory=dict)
     expression: str | None = None
@@ -168,6 +170,11 @@ class Kernel:
     def all_axes(self, axes: dict[str, int]) -> dict[str, int]:
         """The case's axes with the derived ones. Raises KernelcatError when an expression cannot be evaluated."""
         return axes | {name: identity.evaluate(expression, axes) for name, expression in self.derived.items()}
+
+    def keywords(self, case: Case) -> dict[str, float]:
+        """What the reference and `prepare` are given beside the input tensors."""
+        axes = self.all_axes(case.axes)
+        return case.scalars | {name: axes[name] for name in self.arguments}
 
     def shapes(self, tensors: dict[str, Tensor], axes: dict[str, int]) -> dict[str, tuple[int, ...]]:
         """The concrete shape of each of `tensors`. Raises KernelcatError when a dimension is below 1."""

@@ -57,6 +57,8 @@ KERNEL = Kernel(
     },
     outputs={"q_out": tensor("1 q_heads seq head_dim"), "k_out": tensor("1 kv_heads seq head_dim")},
     flops="3 * seq * (q_heads + kv_heads) * (hidden // q_heads)",
+    # A rotation's gradient is a rotation of the upstream gradient: q and k are not needed for it.
+    moves={"backward": "2 * size * seq * (q_heads + kv_heads) * head_dim"},
     reference=reference,
     providers={
         "liger": Provider(liger, LIGER, "liger_kernel.transformers.rope:liger_rotary_pos_emb"),

@@ -1,7 +1,34 @@
 """Multi-token attention with sparsemax in the place of softmax (arXiv:2504.00927, arXiv:1602.02068)."""
 
 from kernelcat.dialect import Dialect
-from kernelcat.kernel import Kernel, tensor
+from kernelcat.kernel import Kernel, Provider, tensor, torch_compile
+from kernelcat.kernels import _multi_token_attention as mta
+from kernelcat.kernels._sparsemax import by_sorting, projection
+from kernelcat.libraries import LIGER, TORCH
+
+
+def reference(scores, weight, bias):
+    return mta.attend(projection, scores, weight, bias)
+
+
+def _convolve_in_fp32():
+    # Liger takes fp32 scores only, and torch's convolutions of fp32 tensors are TF32 otherwise: three digits.
+    import torch
+
+    torch.backends.cudnn.allow_tf32 = False
+
+
+def liger(scores, weight, bias):
+    _convolve_in_fp32()
+    return mta.liger(scores, weight, bias, sparse=True)
+
+
+def pytorch(scores, weight, bias):
+    _convolve_in_fp32()
+    return lambda: mta.attend(by_sorting, scores, weight, bias)
+
+
+LIGER_SYMBOL = "liger_kernel.transformers.multi_token_attention:LigerMultiTokenAttention"
 
 KERNEL = Kernel(
     title="Sparse multi-token attention",
@@ -10,10 +37,24 @@ KERNEL = Kernel(
     axes=("seq", "batch", "heads_in", "heads_out", "k"),
     inputs={
         "scores": tensor("batch heads_in seq seq"),
-        "weight": tensor("heads_out heads_in k k", fan_in="hidden"),
+        "weight": tensor("heads_out heads_in k k", make=mta.kernel_scale),
         "bias": tensor("heads_out"),
     },
     outputs={"y": tensor("batch heads_out seq seq")},
+    flops=mta.FLOPS,
+    moves=mta.MOVES,
+    expression="y = lower(conv2d(sparsemax(causal(scores)), weight) + bias)",
+    reference=reference,
+    providers={
+        "liger": Provider(liger, LIGER, LIGER_SYMBOL, interface="sparse=True, cudnn.allow_tf32=False"),
+        "torch": Provider(
+            pytorch,
+            TORCH,
+            "torch.nn.functional:conv2d",
+            interface="on masked sparsemax by torch.sort, cudnn.allow_tf32=False",
+        ),
+        "torch_compile": torch_compile(pytorch, "torch.nn.functional:conv2d"),
+    },
     dialects=(
         Dialect(
             "L",
