@@ -34,7 +34,9 @@ KERNEL = Kernel(
     flops="4 * tokens * vocab",
     reference=reference,
     providers={
-        "liger": Provider(liger, LIGER, "liger_kernel.transformers.cross_entropy:LigerCrossEntropyLoss"),
+        "liger": Provider(
+            liger, LIGER, "liger_kernel.transformers.cross_entropy:LigerCrossEntropyLoss", gradients_in_forward=True
+        ),
         "torch": Provider(pytorch, TORCH, "torch.nn:CrossEntropyLoss"),
         "torch_compile": torch_compile(pytorch, "torch.nn:CrossEntropyLoss"),
     },

@@ -51,8 +51,10 @@ KERNEL = Kernel(
     flops="2 * tokens * hidden * vocab",
     reference=reference,
     providers={
-        "liger": Provider(liger, LIGER, LIGER_SYMBOL),
-        "liger-fp32-accum": Provider(liger_fp32_accum, LIGER, LIGER_SYMBOL, interface="accum_dtype=float32"),
+        "liger": Provider(liger, LIGER, LIGER_SYMBOL, gradients_in_forward=True),
+        "liger-fp32-accum": Provider(
+            liger_fp32_accum, LIGER, LIGER_SYMBOL, interface="accum_dtype=float32", gradients_in_forward=True
+        ),
         "torch": Provider(pytorch, TORCH, "torch.nn:CrossEntropyLoss", interface="on torch.nn.functional.linear"),
         "torch_compile": torch_compile(pytorch, "torch.nn:CrossEntropyLoss"),
     },

@@ -1,4 +1,8 @@
-"""Group relative policy loss with importance sampling by sequence (arXiv:2402.03300, arXiv:2507.18071)."""
+"""Group relative policy loss with importance sampling by sequence (arXiv:2402.03300, arXiv:2507.18071).
+
+The published operation begins at the logits. What Liger's suite times under this name begins at hidden states and a
+weight, which no input here holds: so the kernel is only imported.
+"""
 
 from kernelcat.dialect import Dialect, token_sweeps
 from kernelcat.kernel import Kernel, tensor

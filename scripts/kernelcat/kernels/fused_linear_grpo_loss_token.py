@@ -1,4 +1,8 @@
-"""Group relative policy loss with importance sampling by token (arXiv:2402.03300)."""
+"""Group relative policy loss with importance sampling by token (arXiv:2402.03300).
+
+The published operation begins at the logits. What Liger's suite times under this name begins at hidden states and a
+weight, which no input here holds: so the kernel is only imported.
+"""
 
 from kernelcat.dialect import Dialect, token_sweeps
 from kernelcat.kernel import Kernel, tensor
