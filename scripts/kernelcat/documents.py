@@ -76,8 +76,9 @@ class Records:
         parts = ("forward", "backward") if mode == "full" else ()
         halves = [self.medians[*series, part] for part in parts if (*series, part) in self.medians]
         provider = self.kernel(configuration.kernel).providers[configuration.provider]
-        marks = quality.marks(record, halves, fraction)
-        if provider.gradients_in_forward and mode in ("forward", "backward"):
+        split = not (provider.gradients_in_forward and mode in ("forward", "backward"))
+        marks = quality.marks(record, halves, fraction if split else None)
+        if not split:
             marks.append(quality.GRADIENTS_IN_FORWARD)
         labels["quality"] = " ".join(marks) or "good"
         return labels

@@ -140,7 +140,8 @@ class Kernel:
     `axes` are the names a case gives values to; the first one is the x of a CSV row. `derived` axes are expressions
     over them. `operation_axes`, where given, are those of `axes` that the published operation lists. `also` are other
     names that benchmark CSVs have for the kernel. `scalars` holds the default of each scalar argument. `flops` is an
-    expression over all axes: the floating-point operations of the forward pass that cannot be saved. `moves` holds
+    expression over all axes: the floating-point operations of the forward pass that cannot be saved; `backward_flops`
+    those of the backward pass, where they are not twice as many, as a matrix product's are. `moves` holds
     expressions for the bytes that a mode moves at least where it is not every input and output once; `size` in them is
     that of an element of the case's dtype. `expression` says what is computed, for a kernel whose operation, as it is
     published, is that of another one as well: measured operations hold it, imported ones do not.
@@ -162,6 +163,7 @@ class Kernel:
     scalars: dict[str, float] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     flops: str | None = None
+    backward_flops: str | None = None
     moves: dict[str, str] = field(default_factory=dict)
     expression: str | None = None
     dialects: tuple[Dialect, ...] = ()

@@ -62,12 +62,13 @@ def traffic_bytes(kernel: Kernel, case: Case, mode: str) -> int:
 
 
 def operations(kernel: Kernel, case: Case, mode: str) -> int | None:
-    """The floating-point operations of a pass, None where the kernel does not say. A backward pass counts twice its
-    forward pass, as that of a matrix product has two of the same size."""
+    """The floating-point operations of a pass, None where the kernel does not say."""
     if kernel.flops is None:
         return None
-    forward = identity.evaluate(kernel.flops, kernel.all_axes(case.axes))
-    return {"forward": 1, "backward": 2, "full": 3, "no-grad-forward": 1}[mode] * forward
+    axes = kernel.all_axes(case.axes)
+    forward = identity.evaluate(kernel.flops, axes)
+    backward = identity.evaluate(kernel.backward_flops, axes) if kernel.backward_flops else 2 * forward
+    return {"forward": forward, "backward": backward, "full": forward + backward, "no-grad-forward": forward}[mode]
 
 
 @dataclass

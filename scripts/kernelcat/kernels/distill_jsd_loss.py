@@ -63,8 +63,9 @@ KERNEL = Kernel(
         "target": tensor("tokens", "int64", below="vocab"),
     },
     outputs={"loss": tensor("1")},
-    # The student's layer alone: the teacher's has no backward pass, so no multiple of its forward pass is done.
-    flops="2 * tokens * student_hidden * vocab",
+    # Both models' layers run forward, only the student's backward.
+    flops="2 * tokens * (student_hidden + hidden) * vocab",
+    backward_flops="4 * tokens * student_hidden * vocab",
     moves={"backward": "(2 * (tokens + vocab) * student_hidden + 1) * size"},  # nothing of the teacher's
     reference=reference,
     providers={

@@ -52,8 +52,9 @@ KERNEL = Kernel(
         "target": tensor("batch seq", "int64", below="vocab", make=padded),
     },
     outputs={"loss": tensor("1")},
-    # The trained model's layer alone: the other's has no backward pass, so no multiple of its forward pass is done.
-    flops="2 * batch * seq * hidden * vocab",
+    # Both models' layers run forward, only the trained one's backward.
+    flops="4 * batch * seq * hidden * vocab",
+    backward_flops="4 * batch * seq * hidden * vocab",
     moves={"backward": "(2 * (batch * seq * hidden + vocab * hidden + vocab) + 1) * size"},
     reference=reference,
     providers={

@@ -54,8 +54,9 @@ KERNEL = Kernel(
         "teacher_weight": tensor("vocab hidden", fan_in="hidden", gradient=False),
     },
     outputs={"loss": tensor("1")},
-    # The student's layer alone: the teacher's has no backward pass, so no multiple of its forward pass is done.
-    flops="2 * tokens * hidden * vocab",
+    # Both models' layers run forward, only the student's backward.
+    flops="4 * tokens * hidden * vocab",
+    backward_flops="4 * tokens * hidden * vocab",
     moves={"backward": "(2 * (tokens + vocab) * hidden + 1) * size"},  # nothing of the teacher's
     reference=reference,
     providers={

@@ -39,6 +39,8 @@ KERNEL = Kernel(
         "completion_mask": tensor("batch seq", "bool", make=lambda values: values | True),
     },
     outputs={"loss": tensor("1")},
+    expression="mean_b(sum_t(m*(-min(w*a, clip(w, 0.8, 1.2)*a) + beta*(exp(r)-r-1)))/sum_t(m)), "
+    "w_b = exp(sum_t(m*(logp_bt - stop_gradient(logp_bt)))/sum_t(m)), r = ref_logp - logp",
     flops="4 * batch * seq * vocab",
     reference=reference,
     providers={

@@ -55,8 +55,9 @@ KERNEL = Kernel(
         "kl": tensor("1", make=lambda values: values.abs(), gradient=False),
     },
     outputs={"loss": tensor("1")},
-    # The trained model's layer alone: the other's has no backward pass, so no multiple of its forward pass is done.
-    flops="2 * batch * seq * hidden * vocab",
+    # Both models' layers run forward, only the trained one's backward.
+    flops="4 * batch * seq * hidden * vocab",
+    backward_flops="4 * batch * seq * hidden * vocab",
     moves={"backward": "(2 * (batch * seq * hidden + vocab * hidden + vocab) + 1) * size"},
     reference=reference,
     providers={
