@@ -1,7 +1,39 @@
 """Group normalisation: each group of channels of a sample to mean 0 and variance 1 (arXiv:1803.08494)."""
 
 from kernelcat.dialect import Dialect, token_sweeps
-from kernelcat.kernel import Kernel, tensor
+from kernelcat.kernel import Kernel, Provider, tensor, torch_compile
+from kernelcat.libraries import LIGER, TORCH
+
+CHANNELS_PER_GROUP = 4
+"""That of every case of Liger's suite. No shape tells it, so for cases with other groups the results are wrong."""
+
+
+def reference(x, weight, bias, eps):
+    import torch
+
+    grouped = x.unflatten(1, (-1, CHANNELS_PER_GROUP))
+    centred = grouped - grouped.mean((2, 3), keepdim=True)
+    normed = centred * torch.rsqrt(centred.square().mean((2, 3), keepdim=True) + eps)
+    return normed.flatten(1, 2) * weight.unsqueeze(-1) + bias.unsqueeze(-1)
+
+
+def liger(x, weight, bias, eps):
+    from liger_kernel.transformers.group_norm import LigerGroupNorm
+
+    channels = weight.numel()
+    layer = LigerGroupNorm(num_channels=channels, num_groups=channels // CHANNELS_PER_GROUP, eps=eps, bias=True)
+    layer.weight, layer.bias = weight, bias
+    return lambda: layer(x)
+
+
+def pytorch(x, weight, bias, eps):
+    import torch
+
+    channels = weight.numel()
+    layer = torch.nn.GroupNorm(channels // CHANNELS_PER_GROUP, channels, eps=eps)
+    layer.weight, layer.bias = weight, bias
+    return lambda: layer(x)
+
 
 KERNEL = Kernel(
     title="GroupNorm",
@@ -17,6 +49,13 @@ KERNEL = Kernel(
         "bias": tensor("channels"),
     },
     outputs={"y": tensor("batch channels hidden")},
+    flops="8 * batch * channels * hidden",
+    reference=reference,
+    providers={
+        "liger": Provider(liger, LIGER, "liger_kernel.transformers.group_norm:LigerGroupNorm"),
+        "torch": Provider(pytorch, TORCH, "torch.nn:GroupNorm"),
+        "torch_compile": torch_compile(pytorch, "torch.nn:GroupNorm"),
+    },
     dialects=(
         Dialect(
             "C",

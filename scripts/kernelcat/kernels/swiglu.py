@@ -2,40 +2,19 @@
 
 from kernelcat.dialect import Dialect, token_sweeps
 from kernelcat.kernel import Kernel, Provider, tensor, torch_compile
+from kernelcat.kernels._gated_mlp import FLOPS, layer, llama, swiglu
 from kernelcat.libraries import HUGGINGFACE, LIGER
 
 
-def reference(x, w_gate, w_up, w_down):
-    gate = x @ w_gate.T
-    return (gate * gate.sigmoid() * (x @ w_up.T)) @ w_down.T
-
-
-def _mlp(module_class, x, w_gate, w_up, w_down):
-    import torch
-    from transformers.models.llama.configuration_llama import LlamaConfig
-
-    with torch.device("meta"):
-        config = LlamaConfig(
-            hidden_size=w_gate.shape[1],
-            intermediate_size=w_gate.shape[0],
-            num_attention_heads=1,  # of no use here, but it must divide the hidden size
-            hidden_act="silu",
-        )
-        layer = module_class(config)
-    layer.gate_proj.weight, layer.up_proj.weight, layer.down_proj.weight = w_gate, w_up, w_down
-    return lambda: layer(x)
-
-
-def liger(**inputs):
+def liger(x, **weights):
     from liger_kernel.transformers.swiglu import LigerSwiGLUMLP
 
-    return _mlp(LigerSwiGLUMLP, **inputs)
+    mlp = layer(LigerSwiGLUMLP, "silu", **weights)
+    return lambda: mlp(x)
 
 
 def huggingface(**inputs):
-    from transformers.models.llama.modeling_llama import LlamaMLP
-
-    return _mlp(LlamaMLP, **inputs)
+    return llama("silu", **inputs)
 
 
 KERNEL = Kernel(
@@ -50,8 +29,8 @@ KERNEL = Kernel(
         "w_down": tensor("hidden intermediate", fan_in="intermediate"),
     },
     outputs={"y": tensor("batch seq hidden")},
-    flops="6 * batch * seq * hidden * intermediate",
-    reference=reference,
+    flops=FLOPS,
+    reference=swiglu,
     providers={
         "liger": Provider(liger, LIGER, "liger_kernel.transformers.swiglu:LigerSwiGLUMLP"),
         "huggingface": Provider(huggingface, HUGGINGFACE, "transformers.models.llama.modeling_llama:LlamaMLP"),

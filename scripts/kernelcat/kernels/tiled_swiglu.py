@@ -1,7 +1,32 @@
 """SwiGLU MLP whose sequence is computed in shards (arXiv:2002.05202)."""
 
 from kernelcat.dialect import Dialect
-from kernelcat.kernel import Kernel, tensor
+from kernelcat.kernel import Kernel, Provider, tensor, torch_compile
+from kernelcat.kernels._gated_mlp import FLOPS, SHARDS, deepspeed_tiled, layer, llama, swiglu
+from kernelcat.libraries import DEEPSPEED, HUGGINGFACE, LIGER
+
+
+def liger(x, **weights):
+    from liger_kernel.transformers.swiglu import LigerSwiGLUMLP
+
+    mlp = layer(LigerSwiGLUMLP, "silu", **weights)
+    return lambda: mlp(x)
+
+
+def liger_tiled(x, **weights):
+    from liger_kernel.transformers.tiled_mlp import LigerTiledSwiGLUMLP
+
+    mlp = layer(LigerTiledSwiGLUMLP, "silu", num_shards=SHARDS, **weights)
+    return lambda: mlp(x)
+
+
+def huggingface(**inputs):
+    return llama("silu", **inputs)
+
+
+def deepspeed(**inputs):
+    return deepspeed_tiled("silu", **inputs)
+
 
 KERNEL = Kernel(
     title="Tiled SwiGLU",
@@ -15,6 +40,25 @@ KERNEL = Kernel(
         "w_down": tensor("hidden intermediate", fan_in="intermediate"),
     },
     outputs={"y": tensor("batch seq hidden")},
+    flops=FLOPS,
+    reference=swiglu,
+    providers={
+        "liger": Provider(liger, LIGER, "liger_kernel.transformers.swiglu:LigerSwiGLUMLP"),
+        "liger_tiled": Provider(
+            liger_tiled,
+            LIGER,
+            "liger_kernel.transformers.tiled_mlp:LigerTiledSwiGLUMLP",
+            interface=f"num_shards={SHARDS}",
+        ),
+        "deepspeed_tiled": Provider(
+            deepspeed,
+            DEEPSPEED,
+            "deepspeed.runtime.sequence_parallel.ulysses_sp:TiledMLP",
+            interface=f"of LlamaMLP, shards={SHARDS}",
+        ),
+        "huggingface": Provider(huggingface, HUGGINGFACE, "transformers.models.llama.modeling_llama:LlamaMLP"),
+        "torch_compile": torch_compile(huggingface, "transformers.models.llama.modeling_llama:LlamaMLP"),
+    },
     dialects=(
         Dialect(
             "T",
