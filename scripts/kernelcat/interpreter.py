@@ -1,4 +1,4 @@
-"""Triton kernels on a CPU: importing this module turns Triton's interpreter on for the process, with two gaps mended
+"""Triton kernels on a CPU: importing this module turns Triton's interpreter on for the process, with three gaps mended
 that the kernels of liger-kernel 0.8 run into (seen with triton 3.6 to 3.9).
 
 To be imported before anything else imports triton or liger_kernel.
@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 from triton.runtime import interpreter
+from triton.runtime.autotuner import Autotuner
 
 
 @triton.jit
@@ -41,3 +42,14 @@ def _convert_floats_too(argument):
 
 
 interpreter._implicit_cvt = _convert_floats_too
+
+_run = Autotuner.run
+
+
+def _run_first(self, *arguments, **options):
+    """There is no device to time configurations on: the first one it is."""
+    self.configs = self.configs[:1]
+    return _run(self, *arguments, **options)
+
+
+Autotuner.run = _run_first

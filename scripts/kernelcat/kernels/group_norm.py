@@ -4,33 +4,28 @@ from kernelcat.dialect import Dialect, token_sweeps
 from kernelcat.kernel import Kernel, Provider, tensor, torch_compile
 from kernelcat.libraries import LIGER, TORCH
 
-CHANNELS_PER_GROUP = 4
-"""That of every case of Liger's suite. No shape tells it, so for cases with other groups the results are wrong."""
 
-
-def reference(x, weight, bias, eps):
+def reference(x, weight, bias, eps, groups):
     import torch
 
-    grouped = x.unflatten(1, (-1, CHANNELS_PER_GROUP))
+    grouped = x.unflatten(1, (groups, -1))
     centred = grouped - grouped.mean((2, 3), keepdim=True)
     normed = centred * torch.rsqrt(centred.square().mean((2, 3), keepdim=True) + eps)
     return normed.flatten(1, 2) * weight.unsqueeze(-1) + bias.unsqueeze(-1)
 
 
-def liger(x, weight, bias, eps):
+def liger(x, weight, bias, eps, groups):
     from liger_kernel.transformers.group_norm import LigerGroupNorm
 
-    channels = weight.numel()
-    layer = LigerGroupNorm(num_channels=channels, num_groups=channels // CHANNELS_PER_GROUP, eps=eps, bias=True)
+    layer = LigerGroupNorm(num_channels=weight.numel(), num_groups=groups, eps=eps, bias=True)
     layer.weight, layer.bias = weight, bias
     return lambda: layer(x)
 
 
-def pytorch(x, weight, bias, eps):
+def pytorch(x, weight, bias, eps, groups):
     import torch
 
-    channels = weight.numel()
-    layer = torch.nn.GroupNorm(channels // CHANNELS_PER_GROUP, channels, eps=eps)
+    layer = torch.nn.GroupNorm(groups, weight.numel(), eps=eps)
     layer.weight, layer.bias = weight, bias
     return lambda: layer(x)
 
@@ -43,6 +38,7 @@ KERNEL = Kernel(
     derived={"groups": "channels // channels_per_group"},
     operation_axes=("batch", "channels", "hidden"),
     scalars={"eps": 1e-6},
+    arguments=("groups",),
     inputs={
         "x": tensor("batch channels hidden"),
         "weight": tensor("channels"),
