@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
-from kernelcat import kernels, manifests
+from kernelcat import files, grid, kernels, manifests
 from kernelcat.errors import KernelcatError
 from kernelcat.identity import digest
 from kernelcat.kernel import Case, Dialect, Provider, Tensor, as_tuple, tensor, torch_compile
@@ -153,13 +154,15 @@ def test_every_published_workload_is_reproduced():
 
 def test_the_default_scalars_are_those_of_the_published_workloads():
     found = {name: kernel.scalars for name, kernel in kernels.load_all().items() if kernel.scalars}
-    eps = ("fused_add_rms_norm", "group_norm", "layer_norm", "megatron_rms_norm", "rms_norm")
+    norms = ("fused_add_rms_norm", "group_norm", "layer_norm", "megatron_rms_norm", "modulated_rms_norm")
+    eps = (*norms, "attn_res", "poly_norm", "rms_norm")
+    beta = ("dpo_loss", "grpo_loss_kernel_sequence", "grpo_loss_kernel_token", "kto_loss")
     distillation = {"weight_hard_loss": 0.5, "weight_soft_loss": 0.5}
-    assert found == dict.fromkeys(eps, EPS) | {
+    assert found == dict.fromkeys(eps, EPS) | dict.fromkeys(beta, {"beta": 0.1}) | {
         "distill_cosine_loss": distillation,
         "distill_jsd_loss": distillation,
         "fused_linear_jsd": {"beta": 0.5},
-        "kto_loss": {"beta": 0.1},
+        "mhc_coeffs": {"tmax": 20, "rms_eps": 1e-6, "pre_eps": 0.0, "sinkhorn_eps": 1e-6, "post_mult": 2.0},
     }
 
 
@@ -203,44 +206,20 @@ def test_no_row_has_two_dialects(name):
 
 # ---- what runs on a CPU
 
-AGREEMENT = {  # the shape, the providers, the results
-    "cross_entropy": ({"tokens": 6, "vocab": 20}, ["liger", "torch"], ["loss", "gradient of logits"]),
-    "fused_linear_cross_entropy": (
-        {"tokens": 6, "hidden": 8, "vocab": 20},
-        ["liger", "liger-fp32-accum", "torch"],
-        ["loss", "gradient of x", "gradient of weight"],
-    ),
-    "layer_norm": (
-        {"rows": 5, "hidden": 24},
-        ["liger", "torch"],
-        ["y", "gradient of x", "gradient of weight", "gradient of bias"],
-    ),
-    "rms_norm": ({"rows": 5, "hidden": 24}, ["huggingface", "liger"], ["y", "gradient of x", "gradient of weight"]),
-    "rope": (
-        {"seq": 6, "hidden": 32, "q_heads": 4, "kv_heads": 2},
-        ["huggingface", "liger"],
-        ["q_out", "k_out", "gradient of q", "gradient of k"],
-    ),
-    "softmax": ({"rows": 5, "hidden": 24}, ["liger", "torch"], ["y", "gradient of x"]),
-    "swiglu": (
-        {"seq": 3, "batch": 2, "hidden": 32, "intermediate": 12},
-        ["huggingface", "liger"],
-        ["y", "gradient of x", "gradient of w_gate", "gradient of w_up", "gradient of w_down"],
-    ),
-}
-
 PROGRAM = """
 import json, sys
 from kernelcat import interpreter  # first, because it has to come before triton
 import torch
 from kernelcat import correctness, kernels
+from kernelcat.grid import Configuration
 from kernelcat.kernel import Case, as_tuple
 
 def results(kernel, case, compute, dtype):
     inputs = {
-        name: torch.nn.Parameter(value.detach().to(dtype)) if value.is_floating_point() else value
+        name: (value.detach().to(dtype).requires_grad_(value.requires_grad) if value.is_floating_point() else value)
         for name, value in correctness.make_inputs(kernel, case, "cpu", seed=1).items()
     }
+    inputs = {name: torch.nn.Parameter(value) if value.requires_grad else value for name, value in inputs.items()}
     outputs = as_tuple(compute(inputs))
     found = {name: output.detach().clone() for name, output in zip(kernel.outputs, outputs, strict=True)}
     torch.manual_seed(2)
@@ -248,47 +227,78 @@ def results(kernel, case, compute, dtype):
     return found | {f"gradient of {name}": value.grad for name, value in inputs.items() if value.requires_grad}
 
 def error(found, expected):
-    if found.shape != expected.shape or found.dtype != torch.float32:
+    if (tuple(found.shape) or (1,)) != (tuple(expected.shape) or (1,)) or found.dtype != torch.float32:
         return f"{found.dtype} {list(found.shape)}"
-    return float((found - expected).abs().max() / expected.abs().max())
+    return float((found.reshape(expected.shape) - expected).abs().max() / expected.abs().max())
 
 def errors(kernel, case, provider):
-    expected = results(kernel, case, lambda inputs: kernel.reference(**inputs, **case.scalars), torch.float64)
+    expected = results(kernel, case, lambda inputs: kernel.reference(**inputs, **kernel.keywords(case)), torch.float64)
     prepare = kernel.providers[provider].prepare
-    found = results(kernel, case, lambda inputs: prepare(**inputs, **case.scalars)(), torch.float32)
+    found = results(kernel, case, lambda inputs: prepare(**inputs, **kernel.keywords(case))(), torch.float32)
     return {name: error(found[name], expected[name]) for name in found}
 
-found = {}
-for name, axes in json.loads(sys.argv[1]).items():
-    kernel = kernels.load(kernels.files()[name])
-    found[name] = {}
-    for provider in [key for key, value in kernel.providers.items() if value.unavailable("cpu") is None]:
-        try:
-            found[name][provider] = errors(kernel, Case(axes, "fp32", kernel.scalars), provider)
-        except Exception as failure:
-            found[name][provider] = repr(failure)
+found = []
+for values in json.loads(sys.argv[1]):
+    configuration = Configuration.from_json(values)
+    kernel = kernels.load(kernels.files()[configuration.kernel])
+    try:
+        found.append(errors(kernel, configuration.case, configuration.provider))
+    except Exception as failure:
+        found.append(repr(failure))
 print(json.dumps(found))
 """
+
+SMOKE = grid.expand(
+    files.load(ROOT / "config/config.yaml") | {"suite": "smoke", "device": "cpu"}, suites=ROOT / "config/suites"
+).configurations
 
 
 @pytest.fixture(scope="module")
 def cpu_errors() -> dict:
     """By kernel and provider, each result's largest error relative to the largest value of the fp64 reference."""
-    shapes = json.dumps({name: axes for name, (axes, _, _) in AGREEMENT.items()})
+    cells = json.dumps([cell.as_json() for cell in SMOKE])
     environment = os.environ | {"PYTHONPATH": str(kernels.FOLDER.parents[1])}
-    done = subprocess.run([sys.executable, "-c", PROGRAM, shapes], capture_output=True, text=True, env=environment)
+    done = subprocess.run([sys.executable, "-c", PROGRAM, cells], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {(cell.kernel, cell.provider): errors for cell, errors in zip(SMOKE, found, strict=True)}
 
 
-@pytest.mark.parametrize("name", AGREEMENT)
-def test_every_provider_of_the_cpu_agrees_with_the_reference(cpu_errors, name):
-    _, providers, results = AGREEMENT[name]
-    assert sorted(cpu_errors[name]) == providers
-    for provider, errors in cpu_errors[name].items():
-        assert isinstance(errors, dict), f"{provider}: {errors}"
-        assert list(errors) == results, provider
-        assert all(isinstance(error, float) and error < 1e-5 for error in errors.values()), (provider, errors)
+@pytest.mark.parametrize(("name", "provider"), [(cell.kernel, cell.provider) for cell in SMOKE])
+def test_every_provider_of_the_cpu_agrees_with_the_reference(cpu_errors, name, provider):
+    kernel, errors = loaded(name), cpu_errors[name, provider]
+    assert isinstance(errors, dict), errors
+    gradients = [f"gradient of {name}" for name, tensor in kernel.inputs.items() if tensor.differentiable]
+    assert list(errors) == [*kernel.outputs, *gradients]
+    assert all(isinstance(error, float) and error < 1e-4 for error in errors.values()), errors
+
+
+def test_what_does_not_run_on_a_cpu_says_why():
+    """Each kernel's Liger provider runs through the interpreter, or names what is missing there."""
+    silent = {"dyt", "dyt_without_beta", "mlp"}
+    for name, kernel in kernels.load_all().items():
+        for provider, value in kernel.providers.items():
+            if provider.startswith("liger") and (reason := value.unavailable("cpu")):
+                assert name in silent and len(reason.split()) > 3, (name, provider, reason)
+
+
+def test_no_two_providers_of_a_kernel_are_one_implementation():
+    """The digest of a measured implementation covers library, symbol and interface."""
+    for name, kernel in kernels.load_all().items():
+        marks = [(p.library and p.library.project["name"], p.symbol, p.interface) for p in kernel.providers.values()]
+        assert len(set(map(str, marks))) == len(marks), (name, marks)
+
+
+def test_measured_operations_tell_apart_what_published_ones_do_not():
+    """Kernels that compute one function may share an operation: gated MLPs, tiled or not."""
+    found = {}
+    for name, kernel in kernels.load_all().items():
+        if kernel.providers:
+            found.setdefault(digest(manifests.operation(kernel, measured=True)), []).append(name)
+    assert sorted(names for names in found.values() if len(names) > 1) == [
+        ["geglu", "tiled_geglu"],
+        ["mlp", "swiglu", "tiled_swiglu"],
+    ]
 
 
 # ---- kernel files

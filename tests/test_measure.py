@@ -3,6 +3,7 @@
 import hashlib
 import json
 import time
+from pathlib import Path
 
 import numpy
 import psutil
@@ -301,3 +302,53 @@ def test_a_reason_is_one_line_without_folders(text, line):
 )
 def test_a_reason_names_no_folder_and_no_user(text, said):
     assert child._first_line(ValueError(text)) == f"ValueError: {said}"
+
+
+# ---- what is not tried
+
+OOM = {"status": "resource_exceeded", "reason": "OutOfMemoryError: CUDA out of memory", "conditions": "now"}
+
+
+def written(folder: Path, rows: int, hidden: int = 8, **values) -> Configuration:
+    """A configuration of that case, and its record in the folder of such records."""
+    cell = Configuration("double", "right", "full", Case({"rows": rows, "hidden": hidden}, "fp32"), "events", "cuda")
+    known = {"device": "a GPU", "environment": {"hardware": {}}, "versions": {"torch": "2"}}
+    record = OOM | known | {"configuration": cell.as_json()} | values
+    (folder / f"{rows}-{hidden}.json").write_text(json.dumps(record))
+    return cell
+
+
+@pytest.mark.parametrize(
+    ("tried", "rows", "hidden", "skipped"),
+    [
+        ({}, 8, 8, True),
+        ({}, 4, 16, True),
+        ({}, 4, 8, False),
+        ({}, 2, 16, False),
+        ({"status": "passed", "reason": ""}, 8, 8, False),
+        ({"status": "timeout"}, 8, 8, False),
+        ({"conditions": "before"}, 8, 8, False),
+        ({"configuration": {"kernel": "double"}}, 8, 8, False),
+    ],
+)
+def test_a_larger_case_after_an_exhausted_memory_is_not_tried(tmp_path, tried, rows, hidden, skipped):
+    first = written(tmp_path, 4)
+    if "configuration" in tried:
+        tried = {"configuration": first.as_json() | {"provider": "other"}}
+    written(tmp_path, 4, **tried)
+    case = {"axes": {"rows": rows, "hidden": hidden}, "dtype": "fp32"}
+    cell = Configuration.from_json(first.as_json() | {"case": case})
+    record = measure.exhausted(cell, tmp_path, "now")
+    assert (record is not None) == skipped
+    if skipped:
+        assert record["status"] == "resource_exceeded"
+        assert record["reason"] == "skipped after hidden8-rows4-fp32, OutOfMemoryError: CUDA out of memory"
+        assert record["configuration"] == cell.as_json()
+        assert measure.rows(record) == []
+
+
+def test_what_was_skipped_names_the_case_that_was_tried(tmp_path):
+    written(tmp_path, 8, reason="skipped after hidden8-rows4-fp32, OutOfMemoryError: CUDA out of memory")
+    (tmp_path / "other").mkdir()
+    cell = written(tmp_path / "other", 16)
+    assert measure.exhausted(cell, tmp_path, "now")["reason"].startswith("skipped after hidden8-rows4-fp32, Out")

@@ -13,6 +13,7 @@ import pytest
 from conftest import ROOT, Workflow, copy_workflow
 
 from kernelcat import catalog, cli, files, grid, metrics, schema
+from kernelcat.grid import Configuration
 
 SEED = ROOT / "tests/data/seed/rms_norm-backward-huggingface-a100.csv"
 SEED_RUN = "sha256:21df0b654e59f793c2f8d87b3f81249867881ad9ca5ae2325bc218aebafbab14"
@@ -110,9 +111,9 @@ def test_jobs_run_in_the_order_that_the_seed_draws(finished):
     """One after the other, so the order is that of their starts."""
     paths = re.findall(r"wildcards: path=(\S+)", finished[1])
     assert len(paths) == len(EVERYTHING)
-    drawn = grid.Grid([], [])
-    assert paths == sorted(paths, key=lambda path: drawn.priority(path, 0), reverse=True)
     records = [json.loads(path.read_text()) for path in (finished[0].folder / "results/metrics").rglob("*.json")]
+    places = grid.Grid([Configuration.from_json(record["configuration"]) for record in records], []).priorities(0)
+    assert paths == sorted(paths, key=places.get, reverse=True)
     assert {record["orderSeed"] for record in records} == {0}
 
 
@@ -289,7 +290,10 @@ def test_an_import_that_cannot_be_read_fails_with_one_line(again):
         (["suit=smoke"], "config/config.yaml: suit: expected"),
         (["process=cold"], 'config/config.yaml: process: expected one of warm, fresh, found "cold"'),
         (["protocol={cuda: graph, cpu: [graph]}"], "config/config.yaml: protocol.cpu: expected one of monotonic, f"),
-        (["suite=none"], "config/config.yaml: suite: expected one of liger, llama_3_8b, smoke, tiny, found 'none'"),
+        (
+            ["suite=none"],
+            "config/config.yaml: suite: expected one of liger, llama_3_8b, release, smoke, tiny, found 'none'",
+        ),
         (["suite=../tiny"], "config/config.yaml: suite: expected the name of a file in config/suites/"),
         (["kernels=bad_names"], "bad_names/twice.py: providers: expected names of letters, digits and . _ -"),
         (["kernels=bad_shapes"], "bad_shapes/twice.py: OperationSpec"),
@@ -337,7 +341,7 @@ def test_the_slurm_profile_plans_gpu_jobs(fresh):
     assert "gpu=1" in result.stdout
 
 
-@pytest.mark.parametrize("suite", ["smoke", "liger", "llama_3_8b"])
+@pytest.mark.parametrize("suite", ["smoke", "release", "llama_3_8b"])
 def test_the_shipped_suites_expand(fresh, suite):
     result = fresh.run("--dry-run", "results/catalog.json", "--config", f"suite={suite}", "device=cuda")
     assert result.returncode == 0, result.stdout
