@@ -6,8 +6,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from conftest import ROOT
 
-from kernelcat import correctness, kernels, measure, quality
+from kernelcat import correctness, files, grid, kernels, measure, quality
 from kernelcat.grid import Configuration
 from kernelcat.kernel import Case
 from kernelcat.timing import PROTOCOLS, Sampling
@@ -47,13 +48,20 @@ def median(record: dict, samples: str = "samplesMs") -> float:
     return statistics.median(record[samples])
 
 
-def test_the_shapes_are_those_of_all_kernels_that_liger_provides():
-    assert SHAPES.keys() == {name for name, kernel in kernels.load_all().items() if "liger" in kernel.providers}
+RELEASE = [
+    cell
+    for cell in grid.expand(
+        files.load(ROOT / "config/config.yaml")
+        | {"suite": "release", "device": "cuda", "protocol": {"cuda": "events", "cpu": "monotonic"}},
+        suites=ROOT / "config/suites",
+    ).configurations
+    if cell.provider.startswith("liger") and cell.mode == "full"
+]
 
 
-@pytest.mark.parametrize("kernel", SHAPES)
-def test_liger_agrees_with_the_reference_and_is_timed(kernel):
-    record = measured(kernel, "liger", "full")
+@pytest.mark.parametrize("cell", RELEASE, ids=lambda cell: f"{cell.kernel}-{cell.provider}-{cell.case.dtype}")
+def test_liger_agrees_with_the_reference_and_is_timed(cell):
+    record = measure.measure(cell, None, seconds=300)
     assert (record["status"], record["reason"]) == ("passed", "")
     assert len(record["samplesMs"]) >= 20 and min(record["samplesMs"]) > 0
     assert [row.metric_name for row in measure.rows(record)] == ["speed", "memory"]
