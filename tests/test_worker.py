@@ -154,10 +154,18 @@ class Job:
         case, sampling = Case({"rows": 4}, "fp32"), Sampling(0.5, 0.2, 20)
         configuration = Configuration("double", provider, "forward", case, "monotonic", "cpu", sampling)
         options = {
-            "job": json.dumps({"configuration": configuration.as_json(), "kernels": str(jobs.folder)}),
+            "job": json.dumps(
+                {
+                    "configuration": configuration.as_json(),
+                    "kernels": str(jobs.folder),
+                    "code": "",
+                    "versions": {},
+                }
+            ),
             "minutes": "2",
             "process": process,
-            "cache": "cache",
+            "compile-cache": "cache",
+            "after-out-of-memory": "skip",
             "order-seed": "7",
             "csv": f"{name}.csv",
             "record": f"{name}.json",
