@@ -94,7 +94,7 @@ def _measure(configuration: Configuration, kernel: Kernel, send: Callable[[dict]
     if device == "cuda":
         measured["peakMemoryBytes"] = timing.peak_memory(trial.timed(fresh=True))
     timed = trial.timed(protocol.fresh)
-    if protocol.name == "graph":
+    if protocol.captured:
         try:
             timed = timing.captured(timed)
         except timing.NotCapturable as error:
@@ -107,7 +107,7 @@ def _measure(configuration: Configuration, kernel: Kernel, send: Callable[[dict]
     if protocol.eager:
         measured["deviceMs"] = timing.device_samples(timed)
     # What was timed may have drifted, or been kept instead of computed: it is asked again, with values it never met.
-    results = trial.replayed(timed, LAST) if protocol.name == "graph" else trial.results(LAST)
+    results = trial.replayed(timed, LAST) if protocol.captured else trial.results(LAST)
     del timed
     expected = {name: value for name, value in trial.expected(LAST).items() if name in results}
     comparison = correctness.compare(results, expected, configuration.case.dtype)

@@ -22,8 +22,7 @@ def verify(catalog: dict, folder: str | Path) -> tuple[list[str], int, int]:
         if at(manifest, "kind") != "BenchmarkRun":
             continue
         timing = at(manifest, "spec", "timing")
-        cited = {"raw samples": at(timing, "rawSamples"), "log": at(manifest, "spec", "evidence", "logs")}
-        local = {what: artifact for what, artifact in cited.items() if _is_local(artifact)}
+        local = _local(manifest)
         for what, artifact in local.items():
             path = PurePosixPath(artifact["uri"])
             if path.is_absolute() or ".." in path.parts:
@@ -42,15 +41,20 @@ def _folders(catalog: dict) -> set[str]:
     """The folders that the files of evidence lie in."""
     found = set()
     for manifest in catalog["objects"].values():
-        for artifact in (at(manifest, "spec", "timing", "rawSamples"), at(manifest, "spec", "evidence", "logs")):
-            if _is_local(artifact) and ".." not in (parts := PurePosixPath(artifact["uri"]).parts):
+        for artifact in _local(manifest).values():
+            if ".." not in (parts := PurePosixPath(artifact["uri"]).parts):
                 found.add(parts[0])
     return found - {"/"}
 
 
-def _is_local(artifact) -> bool:
-    uri = text_at(artifact, "uri", default="")
-    return bool(uri) and "://" not in uri
+def _local(manifest) -> dict[str, dict]:
+    """What a manifest names as evidence in files of its own, by what it is."""
+    named = {
+        "raw samples": at(manifest, "spec", "timing", "rawSamples"),
+        "log": at(manifest, "spec", "evidence", "logs"),
+    }
+    uris = {what: text_at(artifact, "uri", default="") for what, artifact in named.items()}
+    return {what: named[what] for what, uri in uris.items() if uri and "://" not in uri}
 
 
 def _fault(path: Path, artifact: dict, timing: dict | None) -> str | None:

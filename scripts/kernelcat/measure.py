@@ -61,7 +61,6 @@ def measure(
     arguments = (configuration.as_json(), own_kernels, str(Path(cache).resolve()) if cache else None)
     with devices.held(configuration.device, workflow.sleep if workflow else time.sleep) as chosen:
         end = time.monotonic() + seconds
-        record = failure = None
         for lifeline in (workflow if warm else None, None):  # a worker that is lost is replaced, once
             try:
                 with _Measuring.started(lifeline, configuration.device, chosen, arguments, end) as measuring:
@@ -102,9 +101,9 @@ def exhausted(configuration: Configuration, folder: Path, conditions: str) -> di
             and all(smaller[name] <= size for name, size in axes.items())
         ):
             tried = Configuration.from_json(theirs).case.key
-            reason = (
-                record["reason"] if record["reason"].startswith(SKIPPED) else f"{SKIPPED} {tried}, {record['reason']}"
-            )
+            reason = record["reason"]
+            if not reason.startswith(SKIPPED):
+                reason = f"{SKIPPED} {tried}, {reason}"
             kept = {key: record[key] for key in ("device", "environment", "versions", "source") if key in record}
             now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
             return kept | {

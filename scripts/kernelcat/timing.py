@@ -55,7 +55,8 @@ class Protocol:
     """How a pass is timed on one kind of device.
 
     `adaptive` says that a Sampling decides about the number of samples, `fresh` that each sample finds what the first
-    one found, `eager` that the host launches the pass anew for each sample on the GPU.
+    one found, `eager` that the host launches the pass anew for each sample on the GPU, `captured` that it replays a
+    CUDA graph instead.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Protocol:
     adaptive: bool = True
     fresh: bool = True
     eager: bool = False
+    captured: bool = False
 
     def spec(self, mode: str, comparator: str, sampling: Sampling | None) -> dict:
         """The spec of the BenchmarkProtocol for `mode`."""
@@ -121,6 +123,7 @@ PROTOCOLS = {
             timer="cuda_events",
             clock_text="Replay of a CUDA graph of the pass between two device events: the device's own time, without "
             "the host's launches. 256 MiB cleared before each sample to empty the L2 cache.",
+            captured=True,
         ),
         Protocol(
             name="do_bench",
