@@ -481,3 +481,9 @@ def test_each_failure_is_told_in_a_line():
     ]
     assert summary_lines(build([FAILED]))[0] == "1 run: 1 resource_exceeded"
     assert summary_lines(build([])) == ["0 runs"]
+
+
+@pytest.mark.parametrize("value", [[], {}, 1, None])
+def test_an_operation_that_is_no_digest_is_a_fault_and_no_traceback(value):
+    workload = next(key for key, found in GOOD["objects"].items() if found["kind"] == "WorkloadCase")
+    assert verify(changed(("objects", workload, "spec", "operationSpecDigest"), value))

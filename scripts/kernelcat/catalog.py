@@ -247,8 +247,8 @@ def _citation_faults(objects: dict, digest: str, manifest) -> list[str]:
         workload, implementation = (
             objects.get(text_at(spec, name)) for name in ("workloadDigest", "implementationDigest")
         )
-        of_workload = at(workload, "spec", "operationSpecDigest")
-        of_implementation = at(implementation, "spec", "operation", "specDigest")
+        of_workload = text_at(workload, "spec", "operationSpecDigest", default=None)
+        of_implementation = text_at(implementation, "spec", "operation", "specDigest", default=None)
         if None not in (of_workload, of_implementation) and of_workload != of_implementation:
             found = f"{one_line(of_workload)} and {one_line(of_implementation)}"
             lines.append(f"{one_line(digest)}: expected workload and implementation of one operation, found {found}")
