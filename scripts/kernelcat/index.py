@@ -35,6 +35,7 @@ class Run:
     reason: str
     quality: str  # marks, with blanks between them; "good" without any, "" where nobody looked
     attainable: str  # the least possible time over the median, "" where it is not known
+    error: float | None  # the maximum relative error of outputs and gradients, None where nothing was compared
 
     @property
     def speed(self) -> tuple:
@@ -65,6 +66,7 @@ def _run(objects: dict[str, dict], digest: str, manifest: dict) -> Run:
     latency = at(spec, "timing", "latencyNs")
     medians = (ns for key in ("median", "mean") if type(ns := at(latency, key)) is int)
     median = next((ns for ns in medians if 0 <= ns <= identity.MAX_INTEGER), None)
+    error = at(spec, "correctness", "maximumRelativeError")
     return Run(
         run=digest,
         kernel=kernel,
@@ -82,6 +84,7 @@ def _run(objects: dict[str, dict], digest: str, manifest: dict) -> Run:
         reason=text_at(manifest, "metadata", "description", default=""),
         quality=text_at(manifest, "metadata", "labels", "quality", default=""),
         attainable=text_at(manifest, "metadata", "labels", "attainable", default=""),
+        error=error if type(error) in (int, float) else None,
     )
 
 

@@ -22,6 +22,7 @@ ROW = (
     "observed_at",
     "quality",
     "attainable",
+    "error",
 )
 
 
@@ -34,8 +35,8 @@ def runs(
     mode: str | None = None,
 ) -> list[dict]:
     """One row per run, with `run` (digest), `kernel`, `mode`, `provider`, `case`, `workload` (digest), `device`,
-    `protocol` (name), `status`, `median_ns`, `speedup`, `observed_at`, `quality` (marks) and `attainable` (the least
-    possible time over the median, as text); series together, fastest first.
+    `protocol` (name), `status`, `median_ns`, `speedup`, `observed_at`, `quality` (marks), `attainable` (the least
+    possible time over the median, as text) and `error` (the maximum relative error); series together, fastest first.
 
     Filters: kernel, provider and mode exactly, device as a part of its name in any case, workload as a part of the
     case's name or the beginning of the digest (with "sha256:", or at least 8 hexadecimal digits).
@@ -75,11 +76,12 @@ def table(rows: list[dict]) -> str:
     lines = [
         [printable(row[name]) for name in texts]
         + [_duration(row["median_ns"]), "" if row["speedup"] is None else _ratio(row["speedup"])]
-        + [_percent(row["attainable"]), "" if row["quality"] == "good" else printable(row["quality"])]
+        + [_percent(row["attainable"]), "" if row["error"] is None else f"{row['error']:.1e}"]
+        + ["" if row["quality"] == "good" else printable(row["quality"])]
         for row in rows
     ]
-    align = ["left"] * len(texts) + ["right", "right", "right", "left"]
-    header = [*texts, "median", "speed-up", "of limit", "marks"]
+    align = ["left"] * len(texts) + ["right", "right", "right", "right", "left"]
+    header = [*texts, "median", "speed-up", "of limit", "error", "marks"]
     return tabulate(lines, header, tablefmt="simple", colalign=align, disable_numparse=True)
 
 
