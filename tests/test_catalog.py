@@ -444,7 +444,10 @@ def test_any_number_that_can_be_read_is_shown():
 def test_the_table():
     header, _, *lines = table(runs(build([*IMPORTED, run(ns=999), FAILED]))).splitlines()
     shared = f"{CASE} {DEVICE} liger-bench-do-bench-backward"
-    assert header.split() == "kernel mode provider case device protocol status median speed-up of limit error marks".split()
+    assert (
+        header.split()
+        == "kernel mode provider case device protocol status median speed-up of limit error marks".split()
+    )
     assert [" ".join(line.split()) for line in lines] == [
         f"rms_norm backward liger {shared} passed 999 ns 2572.20x",
         f"rms_norm backward huggingface {shared} passed 2.57 ms 1.00x",

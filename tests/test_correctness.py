@@ -55,6 +55,37 @@ def test_fp64_is_no_dtype_of_a_result():
     assert (found.status, found.reason) == ("incorrect_dtype", "y: expected torch.float32, found torch.float64")
 
 
+def test_a_small_difference_of_large_terms_counts_as_they_do():
+    """The gradient of an LM head's row that two tokens share, among the rows of tokens that are nobody's target."""
+    expected = torch.full((1000, 64), 1e-4)
+    expected[7] = 1.0
+    expected[7, 3] = 1e-3
+    found = expected.clone()
+    found[7, 3] = 9e-3
+    assert compared(found.bfloat16(), expected, "bf16").status == "passed"
+    found[8, 3] = 9e-3
+    assert compared(found.bfloat16(), expected, "bf16").reason == "y: 1 of 64000 elements differ by more than 0.5"
+
+
+@pytest.mark.parametrize(
+    ("name", "kinks", "wrong", "status"),
+    [
+        ("gradient of x", True, [1.0] * 6, "passed"),
+        ("gradient of x", True, [1.0] * 7, "incorrect_numerical"),
+        ("gradient of x", True, [math.nan], "incorrect_numerical"),
+        ("gradient of x", False, [1.0], "incorrect_numerical"),
+        ("y", True, [1.0], "incorrect_numerical"),
+    ],
+)
+def test_gradients_may_differ_in_a_few_elements_where_the_function_has_kinks(name, kinks, wrong, status):
+    expected = torch.ones(1000, 64)
+    found = expected.clone()
+    found.view(-1)[: len(wrong)] += torch.tensor(wrong)
+    comparison = compare({name: found.bfloat16()}, {name: expected}, "bf16", kinks)
+    assert comparison.status == status
+    assert comparison.matched_ratio == 1 - len(wrong) / 64000
+
+
 @pytest.mark.parametrize("shape", [(16, 8), (8, 16, 1), (128,), (8, 1), ()])
 def test_another_shape_fails(shape):
     found = compared(torch.ones(shape), torch.ones(8, 16), "fp32")

@@ -495,3 +495,16 @@ def test_an_event_has_an_external_id_and_a_name():
     assert event.external_id == "rms_norm/full/liger/nvidia-h100-80gb-hbm3/hidden1-rows2-bf16/2026-12-01-12-44-41"
     name = "kernelcat-rms-norm-full-liger-nvidia-h100-80gb-hbm3-hidden1-rows2-bf16-2026-12-01-12-44-41"
     assert event.name("kernelcat") == name
+
+
+def test_sparsemax_has_no_gradient_where_an_element_equals_tau():
+    import torch
+
+    from kernelcat.kernels._sparsemax import by_sorting, projection
+
+    gradients = []
+    for sparsemax in (projection, by_sorting):
+        x = torch.tensor([[2.0, 1.0, 0.5]], requires_grad=True)  # tau is 1
+        sparsemax(x).backward(torch.tensor([[3.0, 5.0, 7.0]]))
+        gradients.append(x.grad)
+    assert torch.equal(*gradients)

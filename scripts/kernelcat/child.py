@@ -75,7 +75,7 @@ def _measure(configuration: Configuration, kernel: Kernel, send: Callable[[dict]
     start = time.monotonic()
     results = trial.results(CHECKED)
     second = time.monotonic() - start
-    comparison = correctness.compare(results, expected, configuration.case.dtype)
+    comparison = correctness.compare(results, expected, configuration.case.dtype, kernel.kinks)
     send(
         {
             "compileSeconds": max(0.0, first - second),
@@ -110,7 +110,7 @@ def _measure(configuration: Configuration, kernel: Kernel, send: Callable[[dict]
     results = trial.replayed(timed, LAST) if protocol.captured else trial.results(LAST)
     del timed
     expected = {name: value for name, value in trial.expected(LAST).items() if name in results}
-    comparison = correctness.compare(results, expected, configuration.case.dtype)
+    comparison = correctness.compare(results, expected, configuration.case.dtype, kernel.kinks)
     if comparison.status != "passed":
         raise _Failed(comparison.status, f"after timing: {comparison.reason}")
     send(measured | {"status": "passed", "reason": ""})

@@ -147,7 +147,8 @@ class Kernel:
     published, is that of another one as well: measured operations hold it, imported ones do not.
     `arguments` are axes that no shape tells: the reference and `prepare` get their values as they get the scalars'.
     `reference(**inputs, **scalars)` computes the outputs with plain differentiable torch operations in whatever dtype
-    its inputs have. A kernel without reference and providers can be imported, but not measured.
+    its inputs have; `kinks` says that its gradients jump at some inputs. A kernel without reference and providers can
+    be imported, but not measured.
     """
 
     title: str
@@ -166,6 +167,7 @@ class Kernel:
     backward_flops: str | None = None
     moves: dict[str, str] = field(default_factory=dict)
     expression: str | None = None
+    kinks: bool = False
     dialects: tuple[Dialect, ...] = ()
     also: tuple[str, ...] = ()
 

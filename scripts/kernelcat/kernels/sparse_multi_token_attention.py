@@ -45,6 +45,7 @@ KERNEL = Kernel(
     moves=mta.MOVES,
     expression="y = lower(conv2d(sparsemax(causal(scores)), weight) + bias)",
     reference=reference,
+    kinks=True,  # where an element equals tau
     providers={
         "liger": Provider(liger, LIGER, LIGER_SYMBOL, interface="sparse=True, cudnn.allow_tf32=False"),
         "torch": Provider(

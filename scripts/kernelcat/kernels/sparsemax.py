@@ -33,6 +33,7 @@ KERNEL = Kernel(
     # Comparing with tau, adding up what lies above, subtracting tau, cutting at zero. Sorting is one way to find tau.
     flops="4 * tokens * features",
     reference=reference,
+    kinks=True,  # where an element equals tau
     providers={
         "liger": Provider(liger, LIGER, "liger_kernel.transformers.sparsemax:LigerSparsemax"),
         "torch": Provider(pytorch, TORCH, "torch:sort", interface="sparsemax by sorting, in fp32"),
