@@ -29,10 +29,7 @@ from multiprocessing.connection import Connection, wait
 
 PRELOADED = {
     "cpu": ("kernelcat.interpreter", "torch", "transformers.models.llama.modeling_llama", "liger_kernel.transformers"),
-    "cuda": (
-        *("torch", "triton", "torch._dynamo", "torch._inductor.compile_fx"),
-        *("transformers.models.llama.modeling_llama", "pynvml", "peft"),
-    ),
+    "cuda": ("torch", "triton", "transformers.models.llama.modeling_llama", "pynvml", "peft"),
 }
 """What is imported before the first fork, by device, as far as it is installed. The interpreter comes first: Triton
 asks for it at import. liger-kernel, which may initialise CUDA at import, is among it on a CPU only; it imports peft
@@ -75,8 +72,6 @@ def serve(listener: socket.socket, lifeline: int, preload: str | None) -> None:
     except ProcessLookupError:
         return
     before = dict(os.environ)
-    # else Inductor starts a compiling process per core in each measuring process, whatever it finds in its cache
-    os.environ["TORCH_WARM_POOL"] = "0"
     if preload:
         _preload(PRELOADED[preload], workflow)
         if preload == "cuda" and _has_cuda():
@@ -124,19 +119,18 @@ def _preload(modules: tuple[str, ...], workflow: int) -> None:
     for module in modules:
         if importlib.util.find_spec(module.partition(".")[0]):
             importlib.import_module(module)
-    _warm_caches()
+    _warm_triton()
     gc.collect()
     gc.freeze()  # garbage collections of measuring processes need not walk all this
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
-def _warm_caches() -> None:
-    """Has Triton and Inductor hash their own files (0.4 s and 0.1 s), which each process does once before it looks into
-    its cache."""
-    for module, name in (("triton.runtime.cache", "triton_key"), ("torch._inductor.codecache", "torch_key")):
-        if key := getattr(sys.modules.get(module), name, None):
-            key()
+def _warm_triton() -> None:
+    """Has Triton hash its own files (0.4 s), which each process does once before it looks into its cache."""
+    cache = sys.modules.get("triton.runtime.cache")
+    if key := getattr(cache, "triton_key", None):
+        key()
 
 
 def _has_cuda() -> bool:
