@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelcat import catalog, identity, importing, kernels, manifests, published
+from kernelcat import catalog, identity, importing, kernels, manifests, published, query
 from kernelcat.catalog import build, merge, read, render, verify, write
 from kernelcat.errors import KernelcatError
-from kernelcat.show import runs, summary_lines, table
+from kernelcat.show import summary_lines, table
 
 SEED = Path(__file__).parent / "data" / "seed" / "rms_norm-backward-huggingface-a100.json"
 IMPORTED = importing.import_csv(SEED.with_suffix(".csv")).manifests
@@ -53,6 +53,10 @@ def run(provider="liger", ns=None, status="passed", mode="backward", case=CASE, 
         spec={"timing": {"primaryStatistic": "median", "latencyNs": {"median": ns}}} if ns else {},
         **metadata,
     )
+
+
+def runs(catalog: dict, **filters) -> list[dict]:
+    return query.Filters(**filters).select(query.rows(catalog))
 
 
 def other(manifest: dict, **metadata) -> dict:
@@ -407,7 +411,16 @@ def test_the_newest_baseline_counts(older, newer):
         ({"mode": "full"}, [3]),
         ({"device": "nvidia h"}, [4]),
         ({"device": "SXM4"}, [1, 2, 3, 5]),
+        ({"mode": "full, backward"}, [1, 2, 3, 4, 5]),
+        ({"provider": "torch,huggingface"}, [2]),
+        ({"dtype": "bf16"}, [1, 2, 3, 4]),
+        ({"status": "passed"}, [1, 2, 3, 4, 5]),
+        ({"protocol": "do-bench"}, [1, 2, 3, 4, 5]),
+        ({"version": "0.8.5"}, [1]),
         ({"workload": "rows2048"}, [1, 2, 3, 4]),
+        ({"workload": "rows204"}, []),
+        ({"workload": "048"}, []),
+        ({"workload": "rows"}, [1, 2, 3, 4, 5]),
         ({"workload": NONE}, [5]),
         ({"workload": WORKLOAD[7:15]}, [1, 2, 3, 4]),
         ({"workload": WORKLOAD[7:14]}, []),
@@ -415,9 +428,68 @@ def test_the_newest_baseline_counts(older, newer):
     ],
 )
 def test_filters(filters, medians):
-    found = [run(ns=1), run("torch", ns=2), run(ns=3, mode="full"), run(ns=4, cited=ON_H100)]
+    found = [
+        run(ns=1, labels={"liger_version": "0.8.5"}),
+        run("torch", ns=2),
+        run(ns=3, mode="full"),
+        run(ns=4, cited=ON_H100),
+    ]
     found.append(run(ns=5, case="rows512", cited={"workload": NONE}))
     assert sorted(ns for _, ns, _ in asked(*found, **filters)) == medians
+
+
+def test_the_fastest_right_provider_of_each_workload():
+    """Neither what failed, nor what is faster than the device allows."""
+    found = [FAILED, run(ns=3), run("torch", ns=2), run("slow", ns=9), run("torch", ns=1, mode="full")]
+    found.append(run("wrong", ns=1, labels={"quality": "above_limit drift"}))
+    fastest = query.fastest(runs(build([*IMPORTED[1:], *found])))
+    assert [(row["mode"], row["provider"], row["median_ns"]) for row in fastest] == [
+        ("backward", "torch", 2),
+        ("full", "torch", 1),
+    ]
+
+
+@pytest.mark.parametrize("digest", [RUN, RUN[7:], RUN[:15], RUN[7:15]])
+def test_a_run_is_found_by_the_beginning_of_its_digest(digest):
+    assert query.find(query.rows(build(IMPORTED)), digest)["run"] == RUN
+
+
+@pytest.mark.parametrize(("digest", "count"), [("0000", "no run"), ("", "2 runs"), ("../x", "no run")])
+def test_a_digest_of_no_run_or_of_several_is_refused(digest, count):
+    with pytest.raises(KernelcatError, match=f"beginning, found {count} for"):
+        query.find(query.rows(build([*IMPORTED, FAILED])), digest)
+
+
+def test_a_row_says_what_the_documents_say():
+    """Against the seed's document, whose numbers are published."""
+    [row] = query.rows(build(IMPORTED))
+    assert list(row) == list(query.COLUMNS)
+    said = {name: value for name, value in row.items() if value not in (None, "")}
+    assert said == {
+        "run": RUN,
+        "kernel": "rms_norm",
+        "mode": "backward",
+        "provider": "huggingface",
+        "case": CASE,
+        "dtype": "bf16",
+        "axes": {"hidden": 16384, "rows": 2048},
+        "scalars": {"eps": 1e-6},
+        "device": DEVICE,
+        "protocol": "liger-bench-do-bench-backward",
+        "status": "passed",
+        "speedup": 1.0,
+        "median_ns": 2569632,
+        "p20_ns": 2566368,
+        "p80_ns": 2573120,
+        "liger_version": "0.2.1",
+        "source": "liger-kernel-bench",
+        "observed_at": "2024-09-03T15:39:46.000Z",
+        "workload": WORKLOAD,
+        "operation": OPERATION,
+        "implementation": IMPLEMENTATION,
+        "environment": ENVIRONMENT,
+        "protocol_digest": PROTOCOL,
+    }
 
 
 def test_a_filter_does_not_hide_the_baseline():
@@ -446,9 +518,9 @@ def test_the_table():
     shared = f"{CASE} {DEVICE} liger-bench-do-bench-backward"
     assert (
         header.split()
-        == "kernel mode provider case device protocol status median speed-up of limit error marks".split()
+        == "run kernel mode provider case device protocol status median speed-up of limit error marks".split()
     )
-    assert [" ".join(line.split()) for line in lines] == [
+    assert [" ".join(line.split()[1:]) for line in lines] == [
         f"rms_norm backward liger {shared} passed 999 ns 2572.20x",
         f"rms_norm backward huggingface {shared} passed 2.57 ms 1.00x",
         f"rms_norm backward liger {shared} resource_exceeded",

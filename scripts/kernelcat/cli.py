@@ -15,11 +15,11 @@ from kernelcat import (
     identity,
     importing,
     metrics,
+    query,
     schema,
     show,
 )
 from kernelcat.errors import KernelcatError, exit_code
-from kernelcat.kernel import MODES
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,9 +100,8 @@ def merge(arguments: argparse.Namespace) -> int:
 
 
 def show_runs(arguments: argparse.Namespace) -> int:
-    names = ("kernel", "workload", "device", "provider", "mode")
-    filters = {name: getattr(arguments, name) for name in names}
-    print(show.table(show.runs(catalog.read(arguments.catalog), **filters)))
+    found = query.filters(arguments).select(query.rows(catalog.read(arguments.catalog)))
+    print(show.table(query.fastest(found) if arguments.fastest else found))
     return 0
 
 
@@ -138,11 +137,8 @@ def _parser() -> argparse.ArgumentParser:
 
     command = add(show_runs, "show", "List a catalog's runs, fastest first, with speed-ups over the baseline.")
     command.add_argument("catalog", metavar="CATALOG")
-    command.add_argument("--kernel", help="this kernel")
-    command.add_argument("--workload", help="a part of the case's name, or the beginning of the workload's digest")
-    command.add_argument("--device", help="a part of the device's name")
-    command.add_argument("--provider", help="this provider")
-    command.add_argument("--mode", choices=tuple(MODES))
+    command.add_argument("--fastest", action="store_true", help="the fastest right provider of each workload alone")
+    query.add_filters(command)
     return parser
 
 
