@@ -56,7 +56,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         (["export", "good.json", "--out", "new.csv"], 0, "new.csv: 1 row"),
         (["export", "text.json", "--out", "new.csv"], 1, "kernelcat: text.json: line 1"),
         (["show", "good.json", "--kernel", "softmax"], 0, "no runs"),
-        (["show", "good.json", "--device", "a100", "--workload", "hidden16384"], 0, "kernel    mode      provider"),
+        (["show", "good.json", "--device", "a100", "--workload", "hidden16384"], 0, "run         kernel    mode      provider"),
         (["show", "text.json"], 1, "kernelcat: text.json: line 1"),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else None,
