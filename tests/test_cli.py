@@ -56,7 +56,11 @@ def folder(tmp_path, monkeypatch) -> Path:
         (["export", "good.json", "--out", "new.csv"], 0, "new.csv: 1 row"),
         (["export", "text.json", "--out", "new.csv"], 1, "kernelcat: text.json: line 1"),
         (["show", "good.json", "--kernel", "softmax"], 0, "no runs"),
-        (["show", "good.json", "--device", "a100", "--workload", "hidden16384"], 0, "run         kernel    mode      provider"),
+        (
+            ["show", "good.json", "--device", "a100", "--workload", "hidden16384"],
+            0,
+            "run         kernel    mode      provider",
+        ),
         (["show", "text.json"], 1, "kernelcat: text.json: line 1"),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else None,
@@ -85,4 +89,4 @@ def test_a_reader_that_stops_early_is_no_mistake(folder):
     command = f"{sys.executable} -m kernelcat.cli show good.json | head -c 1"
     variables = {"PYTHONPATH": str(ROOT / "scripts"), "PATH": os.environ["PATH"]}
     result = subprocess.run(command, shell=True, capture_output=True, text=True, env=variables)
-    assert (result.stdout, result.stderr) == ("k", "")
+    assert (result.stdout, result.stderr) == ("r", "")
