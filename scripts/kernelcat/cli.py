@@ -9,6 +9,7 @@ from pathlib import Path
 from kernelcat import (
     authoring,
     catalog,
+    compare,
     evidence,
     exporting,
     files,
@@ -105,6 +106,30 @@ def show_runs(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def compare_catalogs(arguments: argparse.Namespace) -> int:
+    paths = arguments.old, arguments.new
+    found = compare.compare(
+        *map(catalog.read, paths),
+        [Path(path).parent for path in paths],
+        arguments.minimum_effect,
+        query.filters(arguments),
+    )
+    text = compare.FORMATS[arguments.format](found)
+    if arguments.out:
+        files.write(arguments.out, text.encode())
+        print(compare.summary_lines(found)[0])
+    else:
+        print(text, end="")
+    return 1 if found.regressed else 0
+
+
+def _part(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1:
+        raise ValueError(text)
+    return value
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kernelcat", description=__doc__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -138,6 +163,20 @@ def _parser() -> argparse.ArgumentParser:
     command = add(show_runs, "show", "List a catalog's runs, fastest first, with speed-ups over the baseline.")
     command.add_argument("catalog", metavar="CATALOG")
     command.add_argument("--fastest", action="store_true", help="the fastest right provider of each workload alone")
+    query.add_filters(command)
+
+    command = add(compare_catalogs, "compare", "Say what became slower, faster, new, gone; exit 1 on a regression.")
+    command.add_argument("old", metavar="OLD")
+    command.add_argument("new", metavar="NEW")
+    command.add_argument(
+        "--minimum-effect",
+        metavar="PART",
+        type=_part,
+        default=compare.MINIMUM_EFFECT,
+        help="the least change that counts, as a part of the old median (default: %(default)s)",
+    )
+    command.add_argument("--format", choices=tuple(compare.FORMATS), default="table")
+    command.add_argument("--out", metavar="FILE", help="write it there, print the first line")
     query.add_filters(command)
     return parser
 

@@ -37,6 +37,19 @@ def verify(catalog: dict, folder: str | Path) -> tuple[list[str], int, int]:
     return faults, sound, away
 
 
+def raw_samples(manifest: dict, folder: str | Path) -> list[float] | None:
+    """The samples of a run in ms, from the file below `folder` that it names. None where it names none, or the file is
+    not there or not the one that the run is about."""
+    artifact = _local(manifest).get("raw samples")
+    if artifact is None:
+        return None
+    path = PurePosixPath(artifact["uri"])
+    timing = at(manifest, "spec", "timing")
+    if path.is_absolute() or ".." in path.parts or _fault(Path(folder) / path, artifact, timing):
+        return None
+    return [float(value) for value in json.loads((Path(folder) / path).read_bytes())["samples"]]
+
+
 def _folders(catalog: dict) -> set[str]:
     """The folders that the files of evidence lie in."""
     found = set()
