@@ -45,6 +45,7 @@ localrules:
     documents,
     import_csv,
     catalog,
+    compare,
 
 
 wildcard_constraints:
@@ -134,6 +135,25 @@ rule catalog:
         "printf '%s\\n' {input.runs}"
         " | python scripts/catalog.py --documents results/documents --imports {input.imports} --out {output}"
         " >{log} 2>&1"
+
+
+rule compare:
+    input:
+        old=config.get("baseline", "baseline is not set in config/config.yaml"),
+        new="results/catalog.json",
+    output:
+        markdown=update("results/comparison.md"),
+        json=update("results/comparison.json"),
+        junit=update("results/comparison.xml"),
+    log:
+        "results/logs/compare.log",
+    conda:
+        "envs/kernelcat.yaml"
+    params:
+        code=code,
+    shell:
+        "python scripts/compare.py {input.old:q} {input.new} --markdown {output.markdown} --json {output.json}"
+        " --junit {output.junit} >{log} 2>&1"
 
 
 onstart:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelcat import catalog, identity, importing, kernels, manifests, published, query
+from kernelcat import catalog, compare, identity, importing, kernels, manifests, published, query, why
 from kernelcat.catalog import build, merge, read, render, verify, write
 from kernelcat.errors import KernelcatError
 from kernelcat.show import summary_lines, table
@@ -354,8 +354,16 @@ def test_what_verify_accepts_is_what_would_be_built(data):
         list(catalog.manifests(found))
     except KernelcatError:
         return
-    assert isinstance(table(runs(found)), str)
+    rows = runs(found)
+    assert isinstance(table(rows), str)
     assert all(line.isprintable() for line in summary_lines(found))
+    for row in rows:
+        assert all(line.isprintable() for line in why.lines(found, row["run"], "nowhere"))
+    try:
+        comparison = compare.compare(found, GOOD, ("nowhere", "nowhere"))
+    except KernelcatError:
+        return
+    assert all(written(comparison) for written in compare.FORMATS.values())
 
 
 # ---- asking

@@ -261,6 +261,25 @@ def children(process: subprocess.Popen) -> list[psutil.Process]:
         return []
 
 
+def test_the_catalog_is_compared_with_an_older_one(again, finished):
+    older = finished[0].folder / "results/catalog.json"
+    result = again.run("results/comparison.md", "--config", f"baseline={older}")
+    assert result.returncode == 0, result.stdout
+    results = again.folder / "results"
+    assert f"{len(EVERYTHING)} configurations: " in (results / "comparison.md").read_text()
+    found = json.loads((results / "comparison.json").read_text())
+    assert len(found["pairs"]) == len(EVERYTHING)
+    assert all(pair["ratio"] == 1 and pair["old"] == pair["new"] for pair in found["pairs"])
+    assert (results / "comparison.xml").read_text().startswith("<testsuite ")
+
+
+def test_a_comparison_without_a_baseline_says_so(again):
+    result = again.run("results/comparison.md")
+    assert result.returncode == 1
+    assert "baseline is not set in config/config.yaml" in result.stdout
+    assert "Traceback" not in result.stdout
+
+
 def test_imported_runs_join_the_catalog(again):
     shutil.copy(SEED, again.folder / "a100.csv")
     again.edit("config/config.yaml", "imports: {}", "imports: {a100: a100.csv}")

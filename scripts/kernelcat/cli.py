@@ -1,4 +1,4 @@
-"""The `kernelcat` command: digest, validate, import, export, verify, merge and show."""
+"""The `kernelcat` command: numbers, documents and catalogs from the command line."""
 
 import argparse
 import sys
@@ -19,6 +19,7 @@ from kernelcat import (
     query,
     schema,
     show,
+    why,
 )
 from kernelcat.errors import KernelcatError, exit_code
 
@@ -106,6 +107,11 @@ def show_runs(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def why_run(arguments: argparse.Namespace) -> int:
+    print(*why.lines(catalog.read(arguments.catalog), arguments.run, Path(arguments.catalog).parent), sep="\n")
+    return 0
+
+
 def compare_catalogs(arguments: argparse.Namespace) -> int:
     paths = arguments.old, arguments.new
     found = compare.compare(
@@ -164,6 +170,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("catalog", metavar="CATALOG")
     command.add_argument("--fastest", action="store_true", help="the fastest right provider of each workload alone")
     query.add_filters(command)
+
+    command = add(why_run, "why", "Tell where a run's number comes from: configuration, samples, code, environment.")
+    command.add_argument("run", metavar="RUN", help="the run's digest, or its beginning, as `show` lists it")
+    command.add_argument("--catalog", default="results/catalog.json", help="(default: %(default)s)")
 
     command = add(compare_catalogs, "compare", "Say what became slower, faster, new, gone; exit 1 on a regression.")
     command.add_argument("old", metavar="OLD")

@@ -10,6 +10,7 @@ import json
 import math
 import statistics
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -181,7 +182,7 @@ def _alone(sides: list[_Side], key: tuple) -> Pair:
     reason = ""
     if others and not any(other[5] == key[5] for other in others):
         reason = "other hardware: " + _against(row, sides[not is_new].runs[others[0]], "device", is_new)
-    elif others and not any(other[6] == key[6] for other in sides[not is_new].runs):
+    elif others:
         reason = "another protocol: " + _against(row, sides[not is_new].runs[others[0]], "protocol", is_new)
     verdict = "not_compared" if reason else ("new" if is_new else "gone")
     return _pair(verdict, None if is_new else row, row if is_new else None, reason=reason)
@@ -302,9 +303,7 @@ def _warnings(sides: list[_Side], couples: list[tuple[dict, dict]]) -> list[str]
     ]
     for name, side in zip(("old", "new"), sides, strict=True):
         if side.older:
-            lines.append(
-                f"{side.older} run{'' if side.older == 1 else 's'} of the {name} catalog have newer ones there"
-            )
+            lines.append(f"older runs of one configuration left out: {side.older} of the {name} catalog")
     return lines
 
 
@@ -346,17 +345,17 @@ def summary_lines(found: Comparison) -> list[str]:
 HEADER = ("verdict", "kernel", "mode", "provider", "case", "device", "protocol", "old", "new", "ratio", "interval")
 
 
-def table(found: Comparison, format: str = "simple") -> str:
-    """Each pair that is not the same as before in a line, in a table format of tabulate."""
+def table(pairs: Iterable[Pair], format: str = "simple") -> str:
+    """Each pair in a line, in a table format of tabulate; nothing for no pairs."""
     from tabulate import tabulate
 
+    written = _escaped if format == "github" else printable
     lines = [
-        [pair.verdict.replace("_", " "), *(printable(text) for text in _place(pair))]
+        [pair.verdict.replace("_", " "), *(written(text) for text in _place(pair))]
         + [duration(pair.old_median_ns), duration(pair.new_median_ns)]
         + ["" if pair.ratio is None else f"{pair.ratio:.3f}", "" if pair.low is None else _ends(pair)]
-        + [printable(pair.reason.split("\n", 1)[0])]
-        for pair in found.pairs
-        if pair.verdict != "same"
+        + [written(pair.reason.split("\n", 1)[0])]
+        for pair in pairs
     ]
     align = ["left"] * 7 + ["right"] * 4 + ["left"]
     return tabulate(lines, [*HEADER, "why"], tablefmt=format, colalign=align, disable_numparse=True) if lines else ""
@@ -367,8 +366,9 @@ def _ends(pair: Pair) -> str:
 
 
 def text(found: Comparison) -> str:
-    """For a terminal."""
-    return "\n".join(filter(None, [table(found), *summary_lines(found)])) + "\n"
+    """For a terminal: what is not the same as before, and the summary."""
+    changed = table(pair for pair in found.pairs if pair.verdict != "same")
+    return "\n".join(filter(None, [changed, *summary_lines(found)])) + "\n"
 
 
 def markdown(found: Comparison) -> str:
@@ -378,19 +378,16 @@ def markdown(found: Comparison) -> str:
     lines = [f"### kernelcat: {title}", "", head, "", *(f"- {_escaped(line)}" for line in rest)]
     decided = [pair for pair in found.pairs if pair.verdict in VERDICTS[:4]]
     others = [pair for pair in found.pairs if pair.verdict in VERDICTS[4:-1]]
-    for pairs, title in ((decided, None), (others, "Undecided, not compared, new, gone")):
-        if pairs:
-            cells = table(Comparison(pairs, [], [], found.minimum_effect), "github")
-            lines += (
-                ["", cells]
-                if title is None
-                else ["", f"<details><summary>{title}</summary>", "", cells, "", "</details>"]
-            )
+    if decided:
+        lines += ["", table(decided, "github")]
+    if others:
+        summary = "<details><summary>Undecided, not compared, new, gone</summary>"
+        lines += ["", summary, "", table(others, "github"), "", "</details>"]
     return "\n".join(lines) + "\n"
 
 
 def _escaped(text: str) -> str:
-    return text.replace("<", "&lt;").replace("|", "\\|")
+    return printable(text).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
 
 
 def as_json(found: Comparison) -> str:
