@@ -70,6 +70,7 @@ class Catalogs:
         reason="",
         quality="good",
         beside=True,
+        memory=None,
         at=1,
     ) -> list[dict]:
         cited = {
@@ -94,6 +95,9 @@ class Catalogs:
                     "rawSamples": {"uri": uri, "digest": f"sha256:{digest}"},
                 }
             }
+        if memory is not None:
+            measurement = {"metric": "peak_memory_allocated", "statistic": "maximum", "unit": "bytes", "value": memory}
+            spec["measurements"] = [measurement]
         event = manifests.Event("rms_norm", mode, provider, DEVICE, f"rows{rows}-bf16", str(at))
         made = manifests.run(
             event,
@@ -177,6 +181,16 @@ def test_statuses(catalogs, old, new, expected, reason):
     ]
     pair = verdict(catalogs, *runs)
     assert (pair.verdict, pair.reason) == (expected, reason)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [(100, 102, ""), (100, 125, "peak memory 1.250 times the old"), (100, 50, "peak memory 0.500 times the old")],
+)
+def test_a_change_of_peak_memory_is_said(catalogs, before, after, reason):
+    runs = [{"samples": noise(0.1, seed), "memory": memory} for seed, memory in ((1, before), (2, after))]
+    pair = verdict(catalogs, *runs)
+    assert (pair.verdict, pair.reason) == ("same", reason)
 
 
 def test_without_samples_the_stated_intervals_decide_or_nothing_does(catalogs):

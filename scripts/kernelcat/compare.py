@@ -237,8 +237,9 @@ def _judged(sides: list[_Side], old: dict, new: dict, minimum_effect: float, flo
         before = f"{old['status']}, now " if verdict == "failing" and old["status"] != new["status"] else ""
         failed = old if passed[1] else new
         return _pair(verdict, old, new, reason=f"{before}{failed['status']}: {failed['reason']}".removesuffix(": "))
+    memory = _memory_change(old, new, minimum_effect)
     if not _timed(old) or not _timed(new):
-        return _pair("untimed", old, new)
+        return _pair("untimed", old, new, reason=memory)
     value = new["median_ns"] / old["median_ns"]
     floor = floors.get(sides[1].family(new))
     least = 1 + max(minimum_effect, floor.floor if floor else 0)
@@ -257,7 +258,16 @@ def _judged(sides: list[_Side], old: dict, new: dict, minimum_effect: float, flo
         verdict = "same"
     else:
         verdict, reason = "undecided", f"the interval reaches from {low:.3f} to {high:.3f}"
+    reason = "; ".join(filter(None, [reason, memory]))
     return _pair(verdict, old, new, ratio=value, low=low, high=high, reason=reason)
+
+
+def _memory_change(old: dict, new: dict, minimum_effect: float) -> str:
+    """Peak memory is no matter of samples: it is said where it changed by the least change that counts."""
+    before, after = old["peak_memory_bytes"], new["peak_memory_bytes"]
+    if not before or not after or abs(after / before - 1) < max(minimum_effect, 1e-9):
+        return ""
+    return f"peak memory {after / before:.3f} times the old"
 
 
 def _interval(sides: list[_Side], old: dict, new: dict) -> tuple[float, float] | None:
@@ -367,8 +377,12 @@ def _ends(pair: Pair) -> str:
 
 def text(found: Comparison) -> str:
     """For a terminal: what is not the same as before, and the summary."""
-    changed = table(pair for pair in found.pairs if pair.verdict != "same")
+    changed = table(pair for pair in found.pairs if _changed(pair))
     return "\n".join(filter(None, [changed, *summary_lines(found)])) + "\n"
+
+
+def _changed(pair: Pair) -> bool:
+    return pair.verdict not in ("untimed", "same") or bool(pair.reason)
 
 
 def markdown(found: Comparison) -> str:
@@ -377,11 +391,11 @@ def markdown(found: Comparison) -> str:
     title = "Regression" if found.regressed else "No regression"
     lines = [f"### kernelcat: {title}", "", head, "", *(f"- {_escaped(line)}" for line in rest)]
     decided = [pair for pair in found.pairs if pair.verdict in VERDICTS[:4]]
-    others = [pair for pair in found.pairs if pair.verdict in VERDICTS[4:-1]]
+    others = [pair for pair in found.pairs if pair.verdict in VERDICTS[4:] and _changed(pair)]
     if decided:
         lines += ["", table(decided, "github")]
     if others:
-        summary = "<details><summary>Undecided, not compared, new, gone</summary>"
+        summary = "<details><summary>Undecided, not compared, new, gone, other memory</summary>"
         lines += ["", summary, "", table(others, "github"), "", "</details>"]
     return "\n".join(lines) + "\n"
 
