@@ -130,6 +130,8 @@ def compared(old: str, new: str, **how) -> compare.Comparison:
 
 
 def verdict(catalogs, old: dict, new: dict, **how) -> compare.Pair:
+    """Of two runs, of other code in the second catalog unless they say more."""
+    new = {"code": "2"} | new if "on" not in new else new
     [pair] = compared(catalogs.make("old", old), catalogs.make("new", new), **how).pairs
     return pair
 
@@ -150,7 +152,7 @@ def test_a_change_is_told_from_its_samples(catalogs, factor, expected):
 def test_what_the_samples_do_not_decide_is_undecided(catalogs):
     pair = verdict(catalogs, {"samples": noise(0.1, 1, 0.3, 30)}, {"samples": noise(0.108, 2, 0.3, 30)})
     assert pair.verdict == "undecided"
-    assert pair.reason.startswith("the interval reaches from 0.")
+    assert pair.reason == "the interval holds 1"
 
 
 def test_a_change_below_the_minimum_effect_does_not_count(catalogs):
@@ -238,36 +240,63 @@ def test_an_interval_covers_the_true_ratio_as_often_as_it_says():
 # ---- the noise floor
 
 
-def many(catalogs, name: str, factors: list[float], code: str = "1") -> str:
+def many(catalogs, name: str, factors: list[float], changed: int = 0) -> str:
+    """Runs of a case each; the first `changed` ran other code in the catalog "new"."""
     runs = [
-        {"samples": noise(0.1 * factor, zlib.crc32(f"{name} {i}".encode()), 0.002), "rows": i, "code": code}
-        for i, factor in enumerate(factors, 1)
+        {
+            "samples": noise(0.1 * factor, zlib.crc32(f"{name} {rows}".encode()), 0.002),
+            "rows": rows,
+            "code": "2" if name == "new" and rows <= changed else "1",
+        }
+        for rows, factor in enumerate(factors, 1)
     ]
     return catalogs.make(name, *runs)
 
 
-def test_runs_of_the_same_code_state_the_noise_and_a_change_within_it_does_not_count(catalogs):
+def test_the_same_code_is_never_faster_or_slower_and_states_the_noise(catalogs):
     generator = random.Random(3)
-    factors = [math.exp(generator.gauss(0, 0.03)) for _ in range(100)]
+    factors = [math.exp(generator.gauss(0, 0.05)) for _ in range(100)]
     found = compared(many(catalogs, "old", [1] * 100), many(catalogs, "new", factors))
     [floor] = found.floors
     assert floor.pairs == 100
-    assert 0.08 < floor.floor < 0.18  # four times 3 %
-    assert not {"slower", "faster"} & found.counts.keys()
-    assert "noise floor of events: 1" in "\n".join(compare.summary_lines(found))
+    assert 1.07 < floor.ratio < 1.14  # two standard deviations of 5 %
+    assert found.counts.keys() == {"undecided", "same"}
+    assert "noise: the same code in the same environment" in {pair.reason for pair in found.pairs}
+    assert "of 100 pairs of the same code 95% differ by less" in compare.text(found)
 
 
-def test_a_few_that_changed_do_not_hide_in_a_floor_of_their_own(catalogs):
-    factors = [1.001] * 40 + [1.1] * 5
-    found = compared(many(catalogs, "old", [1] * 45), many(catalogs, "new", factors))
+def test_a_change_that_is_lost_in_the_noise_is_undecided(catalogs):
+    factors = [1.1] * 5 + [1.2, 1 / 1.2] * 10
+    found = compared(many(catalogs, "old", [1] * 25), many(catalogs, "new", factors, changed=5))
+    assert found.counts == {"undecided": 25}
+    assert [pair.reason for pair in found.pairs if abs(pair.ratio - 1.1) < 0.01] == ["below the noise floor"] * 5
+
+
+def test_what_changed_stands_out_from_what_did_not(catalogs):
+    factors = [1.1] * 5 + [1.001] * 40
+    found = compared(many(catalogs, "old", [1] * 45), many(catalogs, "new", factors, changed=5))
     assert found.counts == {"slower": 5, "same": 40}
+    assert not any("warning" in line for line in compare.summary_lines(found))
+
+
+def test_a_slower_machine_is_no_slower_code(catalogs):
+    found = compared(many(catalogs, "old", [1] * 25), many(catalogs, "new", [1.1] * 25, changed=5))
+    assert found.counts == {"undecided": 25}
+    assert "warning: under events the same code takes 1.1" in compare.text(found)
 
 
 def test_other_code_makes_no_noise_floor(catalogs):
-    found = compared(many(catalogs, "old", [1] * 20), many(catalogs, "new", [1.1] * 20, code="2"))
+    found = compared(many(catalogs, "old", [1] * 20), many(catalogs, "new", [1.1] * 20, changed=20))
     assert found.counts == {"slower": 20}
     assert found.floors == []
     assert "no noise floor: fewer than 10 pairs" in compare.text(found)
+
+
+def test_the_same_code_with_another_library_is_no_control(catalogs):
+    old = {"samples": noise(0.1, 1), "on": environment(libraries={"triton": "3.6"})}
+    new = {"samples": noise(0.2, 1), "on": environment(libraries={"triton": "3.7"})}
+    assert verdict(catalogs, old, new).verdict == "slower"
+    assert verdict(catalogs, old, old | {"samples": noise(0.2, 1)}).verdict == "undecided"
 
 
 # ---- pairs
@@ -339,7 +368,7 @@ def test_filters_choose_what_is_compared(catalogs):
 def regression(catalogs):
     nasty = "out of <memory> | ]]> \x1b[31m"
     old = [{"samples": noise(0.1, 1)}, {"samples": noise(0.1, 1), "rows": 1}, {"samples": noise(0.1, 1), "rows": 2}]
-    new = [{"samples": noise(0.2, 1)}, {"status": "resource_exceeded", "reason": nasty, "rows": 1}, old[2]]
+    new = [{"samples": noise(0.2, 1), "code": "2"}, {"status": "resource_exceeded", "reason": nasty, "rows": 1}, old[2]]
     return catalogs.make("old", *old), catalogs.make("new", *new)
 
 

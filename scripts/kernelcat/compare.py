@@ -3,7 +3,8 @@
 Runs are paired when they measured one workload with one provider and mode under one protocol on equal hardware. The
 verdict on a pair comes from its samples: the interval of the ratio of medians, by the bootstrap, and the least change
 that counts, which is the larger of what the user says and of the noise floor. The noise floor is what runs of the same
-code differ by from one measurement to the next, which no interval within one process shows.
+code in the same environment differ by from one measurement to the next, which no interval within one process shows.
+Such pairs are the control group: whatever they differ by is noise, and is never called faster or slower.
 """
 
 import json
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kernelcat import evidence, query
+from kernelcat import evidence, query, samples
 from kernelcat.errors import KernelcatError
 from kernelcat.fault import printable
 from kernelcat.index import at, text_at
@@ -29,14 +30,18 @@ CONFIDENCE, DRAWS = 0.99, 4000
 NOISY = frozenset(("degenerate", "drift", "host_bound", "throttled", "shared", "inconsistent", "above_limit"))
 """Marks of runs about which nothing is decided: the number is another machine's or moment's tomorrow."""
 
-FLOOR_PAIRS, FLOOR_SIGMAS = 10, 4
-"""From how many pairs of the same code a noise floor is taken, and how many standard deviations of theirs it is."""
+FLOOR_PAIRS, FLOOR_QUANTILE = 10, 0.95
+"""From how many pairs of the same code a noise floor is taken, and how many of them differ by less."""
 
 VERDICTS = (
     *("slower", "newly_failing", "faster", "newly_passing", "undecided", "not_compared"),
     *("new", "gone", "failing", "untimed", "same"),
 )
 REGRESSIONS = ("slower", "newly_failing")
+
+
+SHIFT = 0.01
+"""From which change of the same code as a whole there is a warning: clocks, power or the machine are not the same."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +68,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Floor:
-    """The noise floor of a family of protocols, as a part of the median, from so many pairs of the same code, whose
-    medians are as a whole `shift` times the old ones."""
+    """The noise floor of a family of protocols as a ratio above 1, from so many pairs of the same code; the median of
+    their ratios is `shift`."""
 
     family: str
     pairs: int
-    floor: float
+    ratio: float
     shift: float
 
 
@@ -204,20 +209,27 @@ def _nothing_shared(pairs: list[Pair]) -> str:
 
 
 def _floors(sides: list[_Side], couples: list[tuple[dict, dict]]) -> dict[str, Floor]:
-    """By family of protocols, from the pairs of the same code: the spread of their ratios, measured by the median
-    absolute deviation so that a few that did change do not count, around their own median."""
+    """The noise floor of each family of protocols that has controls enough."""
     logs = defaultdict(list)
     for old, new in couples:
-        if _timed(old) and _timed(new) and old["implementation"] == new["implementation"] and not _noisy(old, new):
+        if _timed(old) and _timed(new) and _controls(sides, old, new) and not _noisy(old, new):
             logs[sides[1].family(new)].append(math.log(new["median_ns"] / old["median_ns"]))
-    floors = {}
-    for family, values in logs.items():
-        if len(values) >= FLOOR_PAIRS:
-            centre = statistics.median(values)
-            # 1.4826 times the median absolute deviation is the standard deviation of a normal distribution
-            deviation = 1.4826 * statistics.median(abs(value - centre) for value in values)
-            floors[family] = Floor(family, len(values), math.expm1(FLOOR_SIGMAS * deviation), math.exp(centre))
-    return floors
+    return {
+        family: Floor(
+            family,
+            len(values),
+            math.exp(samples.quantile(sorted(map(abs, values)), FLOOR_QUANTILE)),
+            math.exp(statistics.median(values)),
+        )
+        for family, values in logs.items()
+        if len(values) >= FLOOR_PAIRS
+    }
+
+
+def _controls(sides: list[_Side], old: dict, new: dict) -> bool:
+    """Whether both ran the same code with the same libraries and driver."""
+    software = [side.environment(row).get("software") for side, row in zip(sides, (old, new), strict=True)]
+    return old["implementation"] == new["implementation"] and software[0] == software[1]
 
 
 def _timed(row: dict) -> bool:
@@ -241,23 +253,27 @@ def _judged(sides: list[_Side], old: dict, new: dict, minimum_effect: float, flo
     if not _timed(old) or not _timed(new):
         return _pair("untimed", old, new, reason=memory)
     value = new["median_ns"] / old["median_ns"]
-    floor = floors.get(sides[1].family(new))
-    least = 1 + max(minimum_effect, floor.floor if floor else 0)
     interval = _interval(sides, old, new)
     if interval is None:
         return _pair("undecided", old, new, ratio=value, reason="neither samples nor a confidence interval at hand")
     low, high = interval
-    reason = ""
+    floor = floors.get(sides[1].family(new))
+    least = max(1 + minimum_effect, floor.ratio if floor else 1)
+    verdict = "undecided"
     if noisy := _noisy(old, new):
-        verdict, reason = "undecided", noisy
-    elif low > 1 and value >= least:
-        verdict = "slower"
-    elif high < 1 and value <= 1 / least:
-        verdict = "faster"
-    elif low > 1 / least and high < least:
-        verdict = "same"
+        reason = noisy
+    elif low > 1 / (1 + minimum_effect) and high < 1 + minimum_effect:
+        verdict, reason = "same", ""
+    elif not low > 1 and not high < 1:
+        reason = "the interval holds 1"
+    elif 1 / least < value < least:
+        reason = (
+            "below the noise floor" if least > 1 + minimum_effect else "too small to count, too uncertain to be none"
+        )
+    elif _controls(sides, old, new):
+        reason = "noise: the same code in the same environment"
     else:
-        verdict, reason = "undecided", f"the interval reaches from {low:.3f} to {high:.3f}"
+        verdict, reason = ("slower" if value > 1 else "faster"), ""
     reason = "; ".join(filter(None, [reason, memory]))
     return _pair(verdict, old, new, ratio=value, low=low, high=high, reason=reason)
 
@@ -342,11 +358,14 @@ def summary_lines(found: Comparison) -> list[str]:
     lines = [f"{len(found.pairs)} configuration{'' if len(found.pairs) == 1 else 's'}: {counted}"]
     lines.append(f"changes count from {found.minimum_effect:.1%}, or from the noise floor where that is higher")
     for floor in found.floors:
-        shift = f", and are as a whole {floor.shift:.3f} times the old" if abs(math.log(floor.shift)) > 0.01 else ""
         lines.append(
-            f"noise floor of {printable(floor.family)}: {floor.floor:.1%}: so much do {floor.pairs} pairs of the same "
-            f"code differ{shift}"
+            f"noise floor of {printable(floor.family)}: {floor.ratio - 1:.1%}: of {floor.pairs} pairs of the same code "
+            f"{FLOOR_QUANTILE:.0%} differ by less"
         )
+        if abs(floor.shift - 1) > SHIFT:
+            lines.append(
+                f"warning: under {printable(floor.family)} the same code takes {floor.shift:.3f} times as long as before"
+            )
     if not found.floors:
         lines.append(f"no noise floor: fewer than {FLOOR_PAIRS} pairs of the same code without marks")
     return lines + [f"warning: {line}" for line in found.warnings]
