@@ -363,9 +363,8 @@ def summary_lines(found: Comparison) -> list[str]:
             f"{FLOOR_QUANTILE:.0%} differ by less"
         )
         if abs(floor.shift - 1) > SHIFT:
-            lines.append(
-                f"warning: under {printable(floor.family)} the same code takes {floor.shift:.3f} times as long as before"
-            )
+            times = f"{floor.shift:.3f} times as long as before"
+            lines.append(f"warning: under {printable(floor.family)} the same code takes {times}")
     if not found.floors:
         lines.append(f"no noise floor: fewer than {FLOOR_PAIRS} pairs of the same code without marks")
     return lines + [f"warning: {line}" for line in found.warnings]
