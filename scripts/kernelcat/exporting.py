@@ -1,13 +1,17 @@
 """A catalog's runs → rows of the CSV format of Liger's suite.
 
 Measured runs give the rows of the CSV that was written when they were measured. Imported ones keep a row's numbers
-exactly, but not how the CSV spelled its shape: that is written in the first dialect of the kernel that says the same.
-Imported again, the rows give the same documents.
+exactly, but not how the CSV spelled its shape: that is written in the dialect of the kernel that says the same, as the
+scripts behind the published data write it (kernelcat.spelling). Imported again, the rows give the same documents.
 """
 
+import contextlib
+import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import cached_property
 from operator import attrgetter
 
 from kernelcat import documents, identity, importing, kernels, manifests, metrics
@@ -17,6 +21,7 @@ from kernelcat.fault import one_line
 from kernelcat.index import at, text_at
 from kernelcat.kernel import TORCH_NAMES, Kernel
 from kernelcat.metrics import Row
+from kernelcat.spelling import SPELLINGS, Spelling
 
 
 def rows(catalog: dict, runs: Iterable[str]) -> tuple[list[Row], Counter]:
@@ -44,7 +49,7 @@ def rows(catalog: dict, runs: Iterable[str]) -> tuple[list[Row], Counter]:
                 found += dict.fromkeys(
                     row for said in metadata for row in writer.rows({**run, "metadata": said}, kernel)
                 )
-            except (AttributeError, KeyError, StopIteration, TypeError, ValueError) as error:
+            except _DAMAGED as error:
                 place = one_line(str(at(run, "spec", "sourceNative", "externalId")))
                 expected = "a run as kernelcat measures or imports them"
                 raise KernelcatError(f"{place}: expected {expected}, found {one_line(repr(error))}") from error
@@ -52,6 +57,7 @@ def rows(catalog: dict, runs: Iterable[str]) -> tuple[list[Row], Counter]:
 
 
 _SOURCES = (documents.SOURCE, importing.SOURCE)
+_DAMAGED = (AttributeError, KeyError, TypeError, ValueError)  # what reading a run that lacks something raises
 _HOST = "Liger benchmark host · "
 
 
@@ -83,17 +89,17 @@ class _Writer:
         if measured := native["source"] == documents.SOURCE:
             keys = {axis: workload["axes"][axis] for axis in kernel.axes} | {"dtype": TORCH_NAMES[dtype]}
             keys |= {scalar: workload["scalars"][scalar]["value"] for scalar in kernel.scalars}
-            x = kernel.axes[0]
+            x = label = kernel.axes[0]
+            x_value = keys.pop(x)
         else:
-            dialect, spelled = _spelled(kernel, workload, dtype, native["externalId"])
-            keys, x = {key: spelled[key] for key in sorted(spelled)}, dialect.x
+            x, label, x_value, keys = self._spelled(run, kernel)
         common = {
             "kernel_name": name,
             "kernel_provider": provider,
             "kernel_operation_mode": mode,
             "x_name": x,
-            "x_label": x,
-            "x_value": keys.pop(x),
+            "x_label": label,
+            "x_value": x_value,
             "config": keys,
             "gpu_name": self._device(spec["environmentDigest"], device, measured),
             "timestamp": _timestamp(time),
@@ -117,6 +123,31 @@ class _Writer:
             raise ValueError("no metrics ms_50 or mb_50")
         return found
 
+    def _spelled(self, run: dict, kernel: Kernel) -> tuple[str, str, int, dict]:
+        """Name, label and value of x, and the config, of an imported run."""
+        for number in self.dialects[_series(run)]:
+            dialect = kernel.dialects[number]
+            if spelled := _spelled(dialect, *_case(run, self.objects)):
+                return dialect.x, *spelled
+        raise ValueError(f"no case that the CSVs of {kernel.title} can write")
+
+    @cached_property
+    def dialects(self) -> dict[str, list[int]]:
+        """The dialects that the runs of a series can be written in, by number, the likeliest first: only x changes in a
+        sweep, so that is the one with the fewest configs."""
+        configs: dict[str, list[list[str]]] = {}
+        for run in self.objects.values():
+            if text_at(run, "spec", "sourceNative", "source") == importing.SOURCE and (kernel := self.kernel(run)):
+                with contextlib.suppress(*_DAMAGED):  # its own row says what is wrong with it
+                    found = configs.setdefault(_series(run), [[] for _ in kernel.dialects])
+                    for dialect, written in zip(kernel.dialects, found, strict=True):
+                        if spelled := _spelled(dialect, *_case(run, self.objects)):
+                            written.append(json.dumps(spelled[-1]))
+        return {
+            series: sorted(range(len(found)), key=lambda number: (-len(found[number]), len(set(found[number]))))
+            for series, found in configs.items()
+        }
+
     def _device(self, digest: str, part: str, measured: bool) -> str:
         """The device's name, which its environment has as title: the one that the external id has in `part`."""
         for metadata in (self.objects[digest]["metadata"], *self.aliases.get(digest, ())):
@@ -137,31 +168,48 @@ def _timestamp(time: str) -> str:
 _TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([-t])([0-9]{2})-([0-9]{2})-([0-9]{2})(-[0-9]+)?(z?)")
 
 
-def _spelled(kernel: Kernel, workload: dict, dtype: str, place: str) -> tuple[Dialect, dict]:
-    """The first dialect in which the case can be written, and its keys, x among them."""
+def _series(run: dict) -> str:
+    """What the runs of one sweep have in common: all that the external id says but the case, and the metrics."""
+    *parts, _, time = run["spec"]["sourceNative"]["externalId"].split("/")
+    return "/".join([*parts, time, *sorted(run["spec"]["sourceNative"]["metrics"])])
+
+
+def _case(run: dict, objects: dict[str, dict]) -> tuple[str, dict, str]:
+    """The kernel's name in the CSV, the workload's spec and the dtype of a run."""
+    name, _, _, _, case, _ = run["spec"]["sourceNative"]["externalId"].split("/")
+    return name, objects[run["spec"]["workloadDigest"]]["spec"], case.rpartition("-")[2]
+
+
+def _spelled(dialect: Dialect, name: str, workload: dict, dtype: str) -> tuple[str, int, dict] | None:
+    """Label and value of x, and the config, of a case in a dialect; None when it cannot be written in that."""
+    if dialect.models or dialect.x_is_label or (dialect.dtype is None and dialect.assumes != dtype):
+        return None
     scalars = {name: scalar["value"] for name, scalar in workload.get("scalars", {}).items()}
-    for dialect in kernel.dialects:
-        if dialect.models or dialect.x_is_label or (dialect.dtype is None and dialect.assumes != dtype):
-            continue
-        keys = _shape_keys(dialect, workload["axes"])
+    if any(scalars[name] != key for name, key in dialect.scalars.items() if not isinstance(key, str)):
+        return None
+    spelling = SPELLINGS.get((name, dialect.x), Spelling(dialect.x, ()))
+    for values in (spelling.values, {}):
+        keys = _shape_keys(dialect, workload["axes"], values)
         known = {key.lower(): value for key, value in keys.items()}
-        try:
-            axes = {axis: identity.evaluate(text.lower(), known) for axis, text in dialect.axes.items()}
-        except KernelcatError:
-            continue
-        if axes != workload["axes"] or any(
-            scalars[name] != key for name, key in dialect.scalars.items() if not isinstance(key, str)
-        ):
-            continue
-        keys |= {key: scalars[name] for name, key in dialect.scalars.items() if isinstance(key, str)}
-        keys |= dialect.fixed | dict.fromkeys(dialect.ignored)
-        return dialect, keys | ({dialect.dtype: TORCH_NAMES[dtype]} if dialect.dtype else {})
-    raise KernelcatError(f"{place}: expected a case that the CSVs of {kernel.title} can write, found none")
+        with contextlib.suppress(KernelcatError):
+            if workload["axes"] == {
+                axis: identity.evaluate(text.lower(), known) for axis, text in dialect.axes.items()
+            }:
+                break
+    else:
+        return None
+    x_value = keys.pop(dialect.x)
+    keys |= {key: scalars[name] for name, key in dialect.scalars.items() if isinstance(key, str)}
+    keys |= dialect.fixed | {key: spelling.values.get(key) for key in dialect.ignored}
+    keys |= {dialect.dtype: TORCH_NAMES[dtype]} if dialect.dtype else {}
+    # A config may hold x as well: its value is null then.
+    listed = keys.keys() == {*spelling.keys} - {dialect.x}
+    return spelling.label, x_value, {key: keys.get(key) for key in (spelling.keys if listed else sorted(keys))}
 
 
-def _shape_keys(dialect: Dialect, axes: dict[str, int]) -> dict[str, int]:
-    """A value for each key that the axes' expressions name: the axis where the key stands alone; in a product the axis
-    for the key that stands last, and 1 for the others."""
+def _shape_keys(dialect: Dialect, axes: dict[str, int], values: dict[str, object]) -> dict[str, int]:
+    """A value for each key that the axes' expressions name: the axis where the key stands alone; in a product those
+    that are given, 1 for others, and what is left for the key that stands last."""
     keys: dict[str, int] = {}
     products = []
     for axis, expression in dialect.axes.items():
@@ -172,6 +220,6 @@ def _shape_keys(dialect: Dialect, axes: dict[str, int]) -> dict[str, int]:
             products.append((axis, names))
     for axis, names in products:
         for name in names[:-1]:
-            keys.setdefault(name, 1)
-        keys.setdefault(names[-1], axes[axis])
+            keys.setdefault(name, values.get(name, 1))
+        keys.setdefault(names[-1], axes[axis] // math.prod(keys[name] for name in names[:-1]))
     return keys
