@@ -4,7 +4,7 @@ Parquet, JSON lines and bundle: every value and every digest."""
 import io
 import json
 from collections import Counter
-from operator import attrgetter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,26 +13,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_documents import record, write
 
-from kernelcat import catalog, cli, exporting, files, formats, identity, importing, measure, metrics, query, submission
+from kernelcat import (
+    catalog,
+    cli,
+    exporting,
+    files,
+    formats,
+    identity,
+    importing,
+    kernels,
+    measure,
+    metrics,
+    query,
+    schema,
+    submission,
+)
 from kernelcat.errors import KernelcatError
 from kernelcat.kernel import Case
 
 SEED = ROOT / "tests/data/seed/rms_norm-backward-huggingface-a100.csv"
 SHARED = ROOT.parent / "shared" / "liger" / "all_benchmark_data.csv"
-
-KEPT = attrgetter(
-    "kernel_name",
-    "kernel_provider",
-    "kernel_operation_mode",
-    "metric_name",
-    "metric_unit",
-    "y_value_50",
-    "y_value_20",
-    "y_value_80",
-    "gpu_name",
-    "timestamp",
-    "liger_version",
-)
 
 
 def digests(result: importing.Import) -> list[str]:
@@ -50,10 +50,8 @@ def imported(source=SEED) -> list[metrics.Row]:
     return found
 
 
-def test_the_seed_s_row_comes_back_but_for_its_label():
-    [(_, row)] = metrics.read(SEED)
-    [found] = imported()
-    assert found == type(row)(**{**{name: getattr(row, name) for name in metrics.COLUMNS}, "x_label": "H"})
+def test_the_seed_s_row_comes_back_as_it_was():
+    assert imported() == [row for _, row in metrics.read(SEED)]
 
 
 def test_a_row_without_spread_comes_back(tmp_path):
@@ -68,15 +66,54 @@ def test_a_row_without_spread_comes_back(tmp_path):
     not SHARED.is_file(), reason="Liger's published data is not beside the repository (../shared/liger)"
 )
 def test_liger_s_published_data_comes_back(tmp_path):
-    original = [row for _, row in metrics.read(SHARED)]
+    """Every record byte for byte; only the order, in which sweeps were added to the file, is no document's."""
     result = importing.import_csv(SHARED)
     found = imported(SHARED)
-    assert Counter(map(KEPT, found)) == Counter(map(KEPT, original))
+    assert sorted(metrics.render(found).split(b"\r\n")) == sorted(SHARED.read_bytes().split(b"\r\n"))
+    assert [row.timestamp for row in found] == sorted(row.timestamp for row in found)
     path = tmp_path / "again.csv"
     metrics.write(path, found)
     again = importing.import_csv(path)
     assert sorted(digests(again)) == sorted(digests(result))
     assert again.cited == result.cited
+
+
+def sweeps() -> list:
+    """A row in each dialect of each kernel that sweeps over numbers: name, x and config."""
+    found = []
+    for name, kernel in kernels.load_all().items():
+        for number, dialect in enumerate(kernel.dialects):
+            if not dialect.models and not dialect.x_is_label:
+                config = {key: 8 for key in sorted(dialect.keys)} | dict.fromkeys(dialect.ignored)
+                config |= {key: 0.25 for key in dialect.scalars.values() if isinstance(key, str)} | dialect.fixed
+                config |= {dialect.dtype: "torch.bfloat16"} if dialect.dtype else {}
+                found.append(pytest.param(name, dialect.x, config, id=f"{name}-{dialect.x}-{number}"))
+    return found
+
+
+@pytest.mark.parametrize(("name", "x", "config"), sweeps())
+def test_a_row_of_any_sweep_gives_the_same_documents_again(tmp_path, name, x, config):
+    """Whatever the export's spelling: shape, dtype and scalars are the same."""
+    [(_, seed)] = metrics.read(SEED)
+    values = {"kernel_name": name, "x_name": x, "x_value": "64", "extra_benchmark_config_str": json.dumps(config)}
+    metrics.write(tmp_path / "rows.csv", [replace(seed, **values)])
+    result = importing.import_csv(tmp_path / "rows.csv")
+    assert len(result.usable) == 1, result.report
+    metrics.write(tmp_path / "again.csv", imported(tmp_path / "rows.csv"))
+    assert catalog.build(importing.import_csv(tmp_path / "again.csv").manifests) == catalog.build(result.manifests)
+
+
+@pytest.mark.parametrize("x", ["T", "H"])
+def test_a_case_of_two_sweeps_is_written_in_the_one_that_it_was_measured_in(tmp_path, x):
+    """8192 wide and 2048 long belongs to both of rope's sweeps; whose it was, the other cases tell."""
+    [(_, seed)] = metrics.read(SEED)
+    y = {"T": "hidden_size", "H": "seq_len"}[x]
+    config = {"dtype": "torch.bfloat16", y: {"T": 8192, "H": 2048}[x], "num_q_heads": 32, "num_kv_heads": 8}
+    label = {"T": "sequence length", "H": "hidden size"}[x]
+    values = {"kernel_name": "rope", "x_name": x, "x_label": label, "extra_benchmark_config_str": json.dumps(config)}
+    rows = [replace(seed, **values, x_value=str(value)) for value in (2048, 4096, 8192)]
+    metrics.write(tmp_path / "rows.csv", rows)
+    assert imported(tmp_path / "rows.csv") == rows
 
 
 @pytest.mark.parametrize("time", ["2024-09-03 15:39:46.5", "2024-09-03T15:39:46Z", "2024-09-03T15:39:46.0009"])
@@ -345,6 +382,20 @@ def test_yaml_says_what_canonical_json_says(tmp_path_factory, value):
     path.write_bytes(submission.render(value))
     for found in loads(path):
         assert identity.canonical_json(found) == identity.canonical_json(value)
+
+
+def test_a_bundle_fits_its_schema(tmp_path):
+    path = exported(tmp_path, published(tmp_path), "bundle")
+    schema.check(files.load(path), "submission-bundle", "bundle")
+
+
+def test_what_the_index_would_refuse_is_no_submission(tmp_path):
+    write(tmp_path, record())
+    found = catalog.read(tmp_path / "catalog.json")
+    [digest] = [digest for digest, manifest in found["objects"].items() if manifest["kind"] == "WorkloadCase"]
+    del found["objects"][digest]["spec"]["tensors"]
+    with pytest.raises(KernelcatError, match=f"{digest}: /spec/tensors: expected"):
+        submission.bundle(found["objects"])
 
 
 def test_a_run_without_its_protocol_is_no_submission(tmp_path):

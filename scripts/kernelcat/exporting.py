@@ -25,8 +25,8 @@ from kernelcat.spelling import SPELLINGS, Spelling
 
 
 def rows(catalog: dict, runs: Iterable[str]) -> tuple[list[Row], Counter]:
-    """The rows of these runs, sorted as text, and how many runs have none, by reason: others than measured and imported
-    ones, those that did not pass, those of a kernel that is not the project's.
+    """The rows of these runs, by time, and how many runs have none, by reason: others than measured and imported ones,
+    those that did not pass, those of a kernel that is not the project's.
 
     Raises KernelcatError when a run is none that kernelcat makes: it cites what is not there, its numbers are missing.
     """
@@ -53,11 +53,19 @@ def rows(catalog: dict, runs: Iterable[str]) -> tuple[list[Row], Counter]:
                 place = one_line(str(at(run, "spec", "sourceNative", "externalId")))
                 expected = "a run as kernelcat measures or imports them"
                 raise KernelcatError(f"{place}: expected {expected}, found {one_line(repr(error))}") from error
-    return sorted(found, key=attrgetter(*metrics.COLUMNS)), without
+    return sorted(found, key=_order), without
 
 
+def _order(row: Row) -> tuple:
+    """Sorts by time; what has the same time as a sweep goes through it, speed first."""
+    sweep = row.kernel_name, row.metric_name != "speed", row.kernel_operation_mode, row.extra_benchmark_config_str
+    return row.timestamp, *sweep, row.kernel_provider, len(row.x_value), _cells(row)
+
+
+_cells = attrgetter(*metrics.COLUMNS)
 _SOURCES = (documents.SOURCE, importing.SOURCE)
-_DAMAGED = (AttributeError, KeyError, TypeError, ValueError)  # what reading a run that lacks something raises
+# What reading a run raises that lacks something, or holds something else than it should.
+_DAMAGED = (ArithmeticError, AttributeError, KeyError, TypeError, ValueError)
 _HOST = "Liger benchmark host · "
 
 
@@ -103,7 +111,7 @@ class _Writer:
             "config": keys,
             "gpu_name": self._device(spec["environmentDigest"], device, measured),
             "timestamp": _timestamp(time),
-            "liger_version": run["metadata"].get("labels", {}).get("liger_version", ""),
+            "liger_version": text_at(run, "metadata", "labels", "liger_version", default=""),
         }
         found = []
         for metric, unit in importing.UNITS.items():

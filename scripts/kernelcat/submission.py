@@ -9,14 +9,16 @@ environment.
     implementations: [manifest with projectSlug]
     runs: [{run, protocol, environment}]
 
-Each list is sorted by digest. Manifests stand there unchanged, so that their digests can be computed from the file.
+Each list is sorted by digest. Manifests stand there unchanged, so that their digests can be computed from the file;
+of several with one digest it is the one that the catalog keeps. An implementation of code that belongs to no published
+project has no projectSlug.
 """
 
 import json
 import re
 from functools import lru_cache
 
-from kernelcat import identity
+from kernelcat import identity, schema
 from kernelcat.errors import KernelcatError
 from kernelcat.fault import one_line
 from kernelcat.index import at, text_at
@@ -37,10 +39,13 @@ LISTS = {
 def bundle(objects: dict[str, dict]) -> dict:
     """The bundle of objects by digest.
 
-    Raises KernelcatError when a run's protocol or environment is not among them.
+    Raises KernelcatError for a manifest that the index would refuse, and for a run whose protocol or environment is not
+    among them.
     """
     by_kind: dict[str, list[dict]] = {}
-    for _, manifest in sorted(objects.items()):
+    for digest, manifest in sorted(objects.items()):
+        if faults := schema.faults(manifest):
+            raise KernelcatError(f"{one_line(digest)}: {faults[0]}")
         by_kind.setdefault(manifest["kind"], []).append(manifest)
     found = {name: by_kind.get(kind, []) for name, kind in LISTS.items()}
     names = {repository(project): text_at(project, "metadata", "name") for project in found["projects"]}
@@ -82,15 +87,11 @@ def render(value: dict) -> bytes:
     Every reader finds the same values, one of YAML 1.1 too: text that could be taken for something else is quoted,
     floats have a point. (ruamel.yaml writes neither so, and takes 7 ms for a run.)
 
-    Raises KernelcatError for lone surrogates.
+    `value` is plain JSON: finite numbers, text without lone surrogates.
     """
     lines: list[str] = []
     _block(value, "", lines)
-    try:
-        return ("\n".join(lines) + "\n").encode()
-    except UnicodeEncodeError as error:
-        found = ascii(error.object[error.start])
-        raise KernelcatError(f"bundle: expected text, found the lone surrogate {found}") from None
+    return ("\n".join(lines) + "\n").encode()
 
 
 def _block(value: dict | list, indent: str, lines: list[str]) -> None:
@@ -136,4 +137,4 @@ _PLAIN = re.compile(r"(?!(?i:y|n|yes|no|on|off|true|false|null)$)[A-Za-z](?:[A-Z
 
 def _escaped(character: str) -> str:
     """An escape that YAML knows; JSON's for what is beyond U+FFFF is two surrogates, which YAML refuses."""
-    return character if "\ud800" <= character <= "\udfff" else f"\\U{ord(character):08x}"
+    return f"\\U{ord(character):08x}"
