@@ -225,6 +225,16 @@ def test_a_parquet_file_takes_what_documents_from_outside_hold(tmp_path):
         formats.parquet([row | {"reason": "\ud800"}])
 
 
+@pytest.mark.parametrize("scalars", [None, True, 5, "eps", ["eps"], {"eps": 1}])
+def test_scalars_of_another_form_are_none(tmp_path, scalars):
+    write(tmp_path, record())
+    found = catalog.read(tmp_path / "catalog.json")
+    [case] = [manifest for manifest in found["objects"].values() if manifest["kind"] == "WorkloadCase"]
+    case["spec"]["scalars"] = scalars
+    assert [row["scalars"] for row in query.rows(found)] == [{}]
+    assert len(frame(found)) == 1
+
+
 # ---- JSON lines
 
 
