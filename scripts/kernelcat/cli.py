@@ -123,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
 
     command = add(export, "export", "Write a catalog's runs as CSV of Liger's suite, Parquet, JSON lines or bundle.")
     command.add_argument("catalog", metavar="CATALOG")
-    command.add_argument("--format", choices=formats.FORMATS, default="csv", help="csv unless it is said otherwise")
+    command.add_argument("--format", choices=formats.FORMATS, default="csv", help="csv by default")
     command.add_argument("--out", metavar="PATH", required=True)
     query.add_filters(command)
 

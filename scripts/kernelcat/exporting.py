@@ -133,21 +133,21 @@ class _Writer:
 
     def _spelled(self, run: dict, kernel: Kernel) -> tuple[str, str, int, dict]:
         """Name, label and value of x, and the config, of an imported run."""
-        for number in self.dialects[_series(run)]:
+        for number in self.dialects[_series(run, self.objects)]:
             dialect = kernel.dialects[number]
             if spelled := _spelled(dialect, *_case(run, self.objects)):
                 return dialect.x, *spelled
         raise ValueError(f"no case that the CSVs of {kernel.title} can write")
 
     @cached_property
-    def dialects(self) -> dict[str, list[int]]:
+    def dialects(self) -> dict[tuple, list[int]]:
         """The dialects that the runs of a series can be written in, by number, the likeliest first: only x changes in a
         sweep, so that is the one with the fewest configs."""
-        configs: dict[str, list[list[str]]] = {}
+        configs: dict[tuple, list[list[str]]] = {}
         for run in self.objects.values():
             if text_at(run, "spec", "sourceNative", "source") == importing.SOURCE and (kernel := self.kernel(run)):
                 with contextlib.suppress(*_DAMAGED):  # its own row says what is wrong with it
-                    found = configs.setdefault(_series(run), [[] for _ in kernel.dialects])
+                    found = configs.setdefault(_series(run, self.objects), [[] for _ in kernel.dialects])
                     for dialect, written in zip(kernel.dialects, found, strict=True):
                         if spelled := _spelled(dialect, *_case(run, self.objects)):
                             written.append(json.dumps(spelled[-1]))
@@ -176,10 +176,12 @@ def _timestamp(time: str) -> str:
 _TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([-t])([0-9]{2})-([0-9]{2})-([0-9]{2})(-[0-9]+)?(z?)")
 
 
-def _series(run: dict) -> str:
-    """What the runs of one sweep have in common: all that the external id says but the case, and the metrics."""
+def _series(run: dict, objects: dict[str, dict]) -> tuple:
+    """What the runs of one sweep have in common: all that the external id says but the case, the metrics, and the
+    operation, which tells kernels of one name apart."""
     *parts, _, time = run["spec"]["sourceNative"]["externalId"].split("/")
-    return "/".join([*parts, time, *sorted(run["spec"]["sourceNative"]["metrics"])])
+    operation = objects[run["spec"]["workloadDigest"]]["spec"]["operationSpecDigest"]
+    return *parts, time, operation, *sorted(run["spec"]["sourceNative"]["metrics"])
 
 
 def _case(run: dict, objects: dict[str, dict]) -> tuple[str, dict, str]:
