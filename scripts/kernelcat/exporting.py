@@ -1,8 +1,8 @@
 """A catalog's runs → rows of the CSV format of Liger's suite.
 
 Measured runs give the rows of the CSV that was written when they were measured. Imported ones keep a row's numbers
-exactly, but not how the CSV spelled its shape: that is written in the dialect of the kernel that says the same, as the
-scripts behind the published data write it (kernelcat.spelling). Imported again, the rows give the same documents.
+exactly, but not how the CSV spelled its shape: that is written in the dialect of the kernel that says the same, as
+Liger's published data has it (kernelcat.spelling). Imported again, the rows give the same documents.
 """
 
 import contextlib

@@ -1,5 +1,6 @@
-"""How the scripts behind Liger's published data write what no document keeps: the label of x, the order of a config's
-keys, and the values of keys that change nothing or only together. (linkedin/Liger-Kernel, benchmark/scripts)"""
+"""How Liger's published data writes what no document keeps: the label of x, the order of a config's keys, and the values
+of keys that change nothing, or only their product. Read off that data, not off the scripts: another file's rows may have
+held other values there, and are written with these. What is imported from them again is the same."""
 
 from dataclasses import dataclass, field
 
@@ -67,4 +68,4 @@ SPELLINGS = {
     ("tiled_swiglu", "T"): _TILED,
     ("tvd", "V"): _spelling("vocab size", "B T", B=8),
 }
-"""By kernel_name and x_name. Where a script is not listed, the label is x itself and the keys are sorted."""
+"""By kernel_name and x_name. Where a sweep is not listed, the label is x itself and the keys are sorted."""
