@@ -1,6 +1,6 @@
-"""How Liger's published data writes what no document keeps: the label of x, the order of a config's keys, and the values
-of keys that change nothing, or only their product. Read off that data, not off the scripts: another file's rows may have
-held other values there, and are written with these. What is imported from them again is the same."""
+"""How Liger's published data writes what no document keeps: the label of x, the order of a config's keys, and the
+values of keys that change nothing, or only their product. Read off that data, not off the scripts: rows of another file
+may have held other values there, and are written with these. Imported again, they give the same documents."""
 
 from dataclasses import dataclass, field
 
