@@ -54,6 +54,8 @@ def folder(tmp_path, monkeypatch) -> Path:
         (["import", "text.json", "--out", "new"], 1, "kernelcat: text.json: header: expected the 15 columns"),
         (["import", str(CSV), "--out", "run.json"], 1, "kernelcat: run.json: File exists"),
         (["export", "good.json", "--out", "new.csv"], 0, "new.csv: 1 row"),
+        (["export", "good.json", "--format", "parquet", "--out", "new.parquet"], 0, "new.parquet: 1 run"),
+        (["export", "good.json", "--format", "jsonl", "--mode", "full", "--out", "new.jsonl"], 0, "new.jsonl: 0 runs"),
         (["export", "text.json", "--out", "new.csv"], 1, "kernelcat: text.json: line 1"),
         (["show", "good.json", "--kernel", "softmax"], 0, "no runs"),
         (
@@ -81,12 +83,20 @@ def test_commands_answer_in_a_line_and_a_code(folder, capsys, arguments, code, s
     out, err = capsys.readouterr()
     assert (out + err).startswith(said)
     assert "Traceback" not in err
-    if code and arguments[0] in ("merge", "import"):
-        assert not Path("new.json").exists() and not Path("new").exists()
+    if code and arguments[0] in ("merge", "import", "export"):
+        assert not Path("new.csv").exists() and not Path("new.json").exists() and not Path("new").exists()
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["digest"], ["frobnicate"], ["merge", "a.json"], ["show", "a", "--mode", "x"]]
+    "arguments",
+    [
+        [],
+        ["digest"],
+        ["frobnicate"],
+        ["merge", "a.json"],
+        ["show", "a", "--mode", "x"],
+        ["export", "a", "--out", "b", "--format", "x"],
+    ],
 )
 def test_wrong_usage_is_code_2(capsys, arguments):
     with pytest.raises(SystemExit) as caught:

@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from operator import attrgetter
 from pathlib import Path
 
 from kernelcat import (
@@ -11,11 +10,10 @@ from kernelcat import (
     catalog,
     compare,
     evidence,
-    exporting,
     files,
+    formats,
     identity,
     importing,
-    metrics,
     query,
     schema,
     show,
@@ -69,9 +67,8 @@ def import_csv(arguments: argparse.Namespace) -> int:
 
 
 def export(arguments: argparse.Namespace) -> int:
-    found = set(exporting.rows(catalog.manifests(catalog.read(arguments.catalog))))
-    metrics.write(arguments.out, sorted(found, key=attrgetter(*metrics.COLUMNS)))
-    print(f"{arguments.out}: {len(found)} row{'' if len(found) == 1 else 's'}")
+    found = catalog.read(arguments.catalog)
+    print(formats.export(found, query.filters(arguments), arguments.format, arguments.out))
     return 0
 
 
@@ -155,9 +152,11 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("csv", metavar="CSV")
     command.add_argument("--out", metavar="DIR", required=True, help="where catalog.json and report.json go")
 
-    command = add(export, "export", "Write a catalog's imported runs as a CSV of Liger's benchmark suite.")
+    command = add(export, "export", "Write a catalog's runs as CSV of Liger's suite, Parquet, JSON lines or bundle.")
     command.add_argument("catalog", metavar="CATALOG")
-    command.add_argument("--out", metavar="CSV", required=True)
+    command.add_argument("--format", choices=formats.FORMATS, default="csv", help="csv by default")
+    command.add_argument("--out", metavar="PATH", required=True)
+    query.add_filters(command)
 
     command = add(verify, "verify", "Recompute every digest and follow every reference of a catalog.")
     command.add_argument("catalog", metavar="CATALOG")
