@@ -1,6 +1,7 @@
-"""The `kernelcat` command: digest, validate, import, export, verify, merge and show."""
+"""The `kernelcat` command: digest, validate, import, export, verify, merge, show and plan."""
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from operator import attrgetter
@@ -15,6 +16,7 @@ from kernelcat import (
     identity,
     importing,
     metrics,
+    plan,
     query,
     schema,
     show,
@@ -105,6 +107,24 @@ def show_runs(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def plan_runs(arguments: argparse.Namespace) -> int:
+    with contextlib.chdir(arguments.directory):
+        found = plan.plan(dict(arguments.config))
+    rows = query.filters(arguments).select(found.rows)
+    print(plan.table(rows), *plan.summary_lines(found, rows), sep="\n")
+    return 0
+
+
+def _override(text: str) -> tuple[str, object]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, found {text!r}")
+    try:
+        return key, files.value(value)
+    except KernelcatError as error:
+        raise argparse.ArgumentTypeError(f"{key}: {error}") from None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kernelcat", description=__doc__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -139,6 +159,13 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("catalog", metavar="CATALOG")
     command.add_argument("--fastest", action="store_true", help="the fastest right provider of each workload alone")
     query.add_filters(command)
+
+    command = add(plan_runs, "plan", "List what Snakemake would measure here, why, and how long that takes.")
+    command.add_argument("--directory", metavar="DIR", default=".", help="where config/ and results/ are, if not here")
+    command.add_argument(
+        "--config", metavar="KEY=VALUE", type=_override, nargs="+", action="extend", default=[], help="as for snakemake"
+    )
+    query.add_filters(command, ("kernel", "provider", "mode", "dtype", "workload", "device", "protocol", "status"))
     return parser
 
 
