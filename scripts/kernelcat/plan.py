@@ -19,7 +19,7 @@ CONFIG = "config/config.yaml"
 METRICS, DOCUMENTS, CATALOG = Path("results/metrics"), Path("results/documents/runs"), Path("results/catalog.json")
 
 UP_TO_DATE = "up to date"
-MISSING = "file missing"
+MISSING = "record missing"
 
 GUESS_SECONDS = 1.5
 """What a configuration takes where nothing like it was measured: a warm process on an H200 (DESIGN, section 6)."""
@@ -88,8 +88,6 @@ def plan(overrides: dict) -> Plan:
         record = records.get(path)
         if record:
             why, detail = _changes(record, grid.conditions(configuration.kernel, configuration.provider, own_kernels))
-            if why == UP_TO_DATE and not Path(f"{METRICS}/{path}.csv").exists():
-                why = MISSING
         elif _documented(path):
             why, detail = MISSING, ""
         else:
@@ -103,7 +101,7 @@ def plan(overrides: dict) -> Plan:
                 **{"seconds": seconds, "guess": guess},
             }
         )
-    # Snakemake looks for missing files only where it makes what is made of them.
+    # Snakemake looks for missing records only where it makes documents.
     looks = any(row["why"] not in (UP_TO_DATE, MISSING) for row in rows)
     looks = looks or not (CATALOG.exists() or all(map(_documented, cells.by_path)))
     for row in rows:
@@ -145,7 +143,7 @@ def summary_lines(found: Plan, rows: list[dict]) -> list[str]:
             said += f" ({guesses} unknown, guessed)"
     lines = [f"{_count(len(rows), 'configuration')}: {said}"]
     if rest[MISSING]:
-        lines.append("Snakemake does not notice that files are missing: --forcerun RECORD measures one again")
+        lines.append("Snakemake does not notice that a record is missing: --forcerun RECORD measures it again")
     if found.stale:
         lines.append(f"{_count(found.stale, 'record')} of configurations that are no longer in the suite")
     return lines + found.left_out

@@ -6,6 +6,7 @@ silence: a run never breaks for want of a line.
 
 import contextlib
 import logging
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -39,7 +40,9 @@ class _Progress(logging.Handler):
         self.records: dict[int, Path] = {}  # by job
         self.done: set[int] = set()
         self.failed: set[int] = set()
-        self.begin = self.first = 0.0  # when the first measurement began, when it ended
+        self.began: dict[int, float] = {}  # of those that run
+        self.took: list[float] = []  # seconds, in the order of their ends
+        self.width = 1  # how many ran at once
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(Exception):
@@ -47,15 +50,17 @@ class _Progress(logging.Handler):
                 case "run_info":
                     self.total = record.stats.get(RULE, 0)
                 case "job_info" if record.rule_name == RULE:
-                    self.begin = self.begin or time.monotonic()
                     self.records[record.jobid] = Path(f"results/metrics/{record.wildcards['path']}.json")
+                    self.began[record.jobid] = time.monotonic()
+                    self.width = max(self.width, len(self.began))
                 case "job_error" if record.jobid in self.records:
+                    self.began.pop(record.jobid, None)
                     self.failed.add(record.jobid)
                 case "job_finished" if record.job_id in self.records:
                     self.finished(record.job_id)
 
     def finished(self, job: int) -> None:
-        self.first = self.first or time.monotonic()
+        self.took.append(time.monotonic() - self.began.pop(job))
         self.done.add(job)
         self.failed.discard(job)  # a retry may have done it
         measured = files.load(self.records[job], limit=None)
@@ -69,10 +74,9 @@ class _Progress(logging.Handler):
         print(f"{', '.join(parts)}: {_line(measured)}", file=sys.stderr, flush=True)
 
     def seconds_left(self, left: int) -> float:
-        """At the pace so far, however many jobs run at once. The first measurement counts only while it is the only
-        one: it waited for the worker's imports, or for the cluster."""
-        now, done = time.monotonic(), len(self.done)
-        return left * (now - self.first) / (done - 1) if done > 1 else left * (now - self.begin)
+        """By the mean of what was measured, time in a queue included. The first one counts only while it is the only
+        one: it waited for the worker's imports."""
+        return statistics.fmean(self.took[1:] or self.took) * left / min(self.width, left)
 
 
 def _line(measured: dict) -> str:
