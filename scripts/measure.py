@@ -1,14 +1,15 @@
 """The job of one configuration: measures it and writes its CSV and its record."""
 
 import argparse
-import hashlib
 import json
+import os
 import sys
+import time
 from pathlib import Path
 
 from kernelcat import files, metrics
 from kernelcat.errors import exit_code
-from kernelcat.grid import Configuration
+from kernelcat.grid import Configuration, conditions_digest
 from kernelcat.measure import exhausted, measure, rows
 
 
@@ -28,15 +29,22 @@ def main() -> None:
     # the job ends itself, with a result, before the cluster would end it without one
     seconds, warm = arguments.minutes * 60 - 30, arguments.process == "warm"
     record = None
-    conditions = hashlib.sha256(json.dumps([job[key] for key in ("kernels", "code", "versions")]).encode()).hexdigest()
+    conditions = conditions_digest(job)
     if arguments.after_out_of_memory == "skip":
         record = exhausted(configuration, Path(arguments.record).parent, conditions)
     if record is None:
         record = measure(configuration, job["kernels"], seconds, warm=warm, cache=arguments.compile_cache)
-    record |= {"orderSeed": arguments.order_seed, "conditions": conditions}
+    record |= {"orderSeed": arguments.order_seed, "conditions": conditions, "code": job["code"]}
+    record["jobSeconds"] = round(_seconds(), 3)
     print(f"{configuration.path}: {record['status']} {record['reason']}")
     metrics.write(arguments.csv, rows(record))
     files.write(arguments.record, (json.dumps(record, sort_keys=True, indent=1, allow_nan=False) + "\n").encode())
+
+
+def _seconds() -> float:
+    """How long this process has been running: imports take a part of a job that its own clocks would miss."""
+    started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])  # field 22 of proc(5), in ticks
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

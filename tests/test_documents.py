@@ -69,6 +69,14 @@ def write(folder: Path, *found: dict) -> dict[str, dict]:
     return {bundle["run"]["spec"]["sourceNative"]["benchmark"]: bundle["run"] for bundle in bundles}
 
 
+def test_what_only_plans_read_changes_a_run_in_its_log_alone(tmp_path):
+    """The log is cited by the digest of the record."""
+    extra = {"jobSeconds": 1.5, "code": "0" * 64, "conditions": "1" * 64}
+    runs = [write(tmp_path / name, record(**more)) for name, more in (("a", {}), ("b", extra))]
+    logs = [run["rms_norm/forward"]["spec"]["evidence"].pop("logs") for run in runs]
+    assert runs[0] == runs[1] and logs[0] != logs[1]
+
+
 def test_a_run_says_what_was_measured(tmp_path):
     spec = write(tmp_path, record())["rms_norm/forward"]["spec"]
     found = {(entry["metric"], entry["statistic"]): (entry["value"], entry["unit"]) for entry in spec["measurements"]}

@@ -513,6 +513,7 @@ def package(tmp_path, monkeypatch):
 
 def jobs() -> dict[tuple, str]:
     """The jobs of the smoke suite as a new process would compute them."""
+    grid.conditions.cache_clear()
     grid._measuring_code.cache_clear()
     grid._file_digest.cache_clear()
     return {(c.kernel, c.provider, c.mode): grid.job(c) for c in SMOKE}
@@ -633,6 +634,7 @@ def test_jobs_of_own_kernels_depend_on_their_folder(tmp_path, monkeypatch):
     cell = configuration(kernel="grid_test_job", device="cpu", protocol="monotonic")
 
     def job():
+        grid.conditions.cache_clear()
         grid._measuring_code.cache_clear()
         grid._file_digest.cache_clear()
         return grid.job(cell, str(tmp_path))

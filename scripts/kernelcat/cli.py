@@ -1,6 +1,7 @@
 """The `kernelcat` command: numbers, documents and catalogs from the command line."""
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from kernelcat import (
     formats,
     identity,
     importing,
+    plan,
     query,
     schema,
     show,
@@ -133,6 +135,24 @@ def _part(text: str) -> float:
     return value
 
 
+def plan_runs(arguments: argparse.Namespace) -> int:
+    with contextlib.chdir(arguments.directory):
+        found = plan.plan(dict(arguments.config))
+    rows = query.filters(arguments).select(found.rows)
+    print(plan.table(rows), *plan.summary_lines(found, rows), sep="\n")
+    return 0
+
+
+def _override(text: str) -> tuple[str, object]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, found {text!r}")
+    try:
+        return key, files.value(value)
+    except KernelcatError as error:
+        raise argparse.ArgumentTypeError(f"{key}: {error}") from None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kernelcat", description=__doc__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -187,6 +207,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--format", choices=tuple(compare.FORMATS), default="table")
     command.add_argument("--out", metavar="FILE", help="write it there, print the first line")
     query.add_filters(command)
+    command = add(plan_runs, "plan", "List what Snakemake would measure here, why, and how long that takes.")
+    command.add_argument("--directory", metavar="DIR", default=".", help="where config/ and results/ are, if not here")
+    command.add_argument(
+        "--config", metavar="KEY=VALUE", type=_override, nargs="+", action="extend", default=[], help="as for snakemake"
+    )
+    query.add_filters(command, ("kernel", "provider", "mode", "dtype", "workload", "device", "protocol", "status"))
     return parser
 
 

@@ -76,6 +76,16 @@ def load(path: str | Path, limit: int | None = MAX_BYTES) -> object:
         raise KernelcatError(f"{name}: expected a document of bounded depth, found endless nesting") from error
 
 
+def value(text: str) -> object:
+    """The value of a YAML 1.2 text, read as `load` reads files. Raises KernelcatError, one line."""
+    try:
+        return _yaml(text)
+    except _Refused as error:
+        raise KernelcatError(str(error)) from error
+    except RecursionError as error:
+        raise KernelcatError("expected a value of bounded depth, found endless nesting") from error
+
+
 class _Refused(Exception):
     """Why a text cannot be read, in one line without the file's name."""
 

@@ -231,17 +231,28 @@ def job(configuration: Configuration, own_kernels: str | None = None) -> str:
     One string because Snakemake compares params as an unordered set; the code is in it because Snakemake notices a
     changed script, but not a changed module that it imports.
     """
-    path = kernels.files(own_kernels)[configuration.kernel]
-    provider = kernels.load(path).providers[configuration.provider]
+    found = conditions(configuration.kernel, configuration.provider, own_kernels)
+    return json.dumps({"configuration": configuration.as_json(), **found})
+
+
+@lru_cache
+def conditions(kernel: str, provider: str, own_kernels: str | None = None) -> dict:
+    """What the jobs of a kernel's provider have in common: `kernels`, the folder of a kernel of one's own, the digest
+    of the `code`, and the `versions` of the provider's packages."""
+    path = kernels.files(own_kernels)[kernel]
     own = path.parent != kernels.FOLDER
-    return json.dumps(
-        {
-            "configuration": configuration.as_json(),
-            "kernels": str(path.parent) if own else None,
-            "code": _measuring_code(path),
-            "versions": {package: environment.version(package) for package in provider.packages},
-        }
-    )
+    return {
+        "kernels": str(path.parent) if own else None,
+        "code": _measuring_code(path),
+        "versions": {
+            package: environment.version(package) for package in kernels.load(path).providers[provider].packages
+        },
+    }
+
+
+def conditions_digest(job: dict) -> str:
+    """The digest of a job's conditions, as records keep it."""
+    return hashlib.sha256(json.dumps([job[key] for key in ("kernels", "code", "versions")]).encode()).hexdigest()
 
 
 def options(config: dict) -> str:

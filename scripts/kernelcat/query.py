@@ -272,12 +272,11 @@ _HELP = {
 }
 
 
-def add_filters(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that say which runs are meant; `filters` reads them."""
+def add_filters(parser: argparse.ArgumentParser, names: Iterable[str] = tuple(_HELP)) -> None:
+    """Adds the options that say which runs are meant, all or those of `names`; `filters` reads them."""
     group = parser.add_argument_group("which runs (a comma separates alternatives: --mode forward,full)")
-    for field in fields(Filters):
-        kind = _modes if field.name == "mode" else str
-        group.add_argument(f"--{field.name}", help=_HELP[field.name], type=kind)
+    for name in names:
+        group.add_argument(f"--{name}", help=_HELP[name], type=_modes if name == "mode" else str)
 
 
 def _modes(text: str) -> str:
@@ -287,4 +286,4 @@ def _modes(text: str) -> str:
 
 
 def filters(arguments: argparse.Namespace) -> Filters:
-    return Filters(**{field.name: getattr(arguments, field.name) for field in fields(Filters)})
+    return Filters(**{field.name: getattr(arguments, field.name, None) for field in fields(Filters)})

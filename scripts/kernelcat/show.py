@@ -59,6 +59,13 @@ def duration(ns: int | None) -> str:
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
 
 
+def about(seconds: float) -> str:
+    """How long something takes, as precisely as such a forecast can be: 40 s, 12 min or 2.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def percent(fraction: float | None) -> str:
     """As in 93 %."""
     return "" if fraction is None else f"{fraction:.0%}".replace("%", " %")
