@@ -88,7 +88,8 @@ rule documents:
     input:
         records=expand("results/metrics/{path}.json", path=paths),
     output:
-        runs=update(expand("results/documents/runs/{path}.json", path=paths)),
+        # As folders: Snakemake compares each file that it looks for with each output that has a name of its own.
+        runs=update(directory("results/documents/runs")),
         cited=update(directory("results/documents/cited")),
         samples=update(directory("results/documents/samples")),
     log:
@@ -123,7 +124,7 @@ rule import_csv:
 rule catalog:
     input:
         cited="results/documents/cited",
-        runs=expand("results/documents/runs/{path}.json", path=paths),
+        runs="results/documents/runs",
         imports=expand("results/imports/{name}/catalog.json", name=sorted(imports)),
     output:
         update("results/catalog.json"),
@@ -134,9 +135,7 @@ rule catalog:
     params:
         code=code,
     shell:
-        "printf '%s\\n' {input.runs}"
-        " | python scripts/catalog.py --documents results/documents --imports {input.imports} --out {output}"
-        " >{log} 2>&1"
+        "python scripts/catalog.py --documents results/documents --imports {input.imports} --out {output} >{log} 2>&1"
 
 
 rule compare:

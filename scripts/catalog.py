@@ -1,4 +1,4 @@
-"""The job that merges the documents of runs and imported catalogs. The documents' paths come on standard input."""
+"""The job that merges the documents of runs and imported catalogs."""
 
 import argparse
 import sys
@@ -13,7 +13,7 @@ def main() -> None:
     parser.add_argument("--imports", nargs="*", default=[], help="catalogs to merge")
     parser.add_argument("--out", required=True)
     arguments = parser.parse_args()
-    measured = catalog.build(documents.read(sys.stdin.read().split(), arguments.documents))
+    measured = catalog.build(documents.read(arguments.documents))
     merged = catalog.merge([measured, *map(catalog.read, arguments.imports)])
     if faults := catalog.verify(merged):
         raise KernelcatError(f"{arguments.out}: {faults[0]}")

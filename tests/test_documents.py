@@ -63,7 +63,8 @@ def write(folder: Path, *found: dict) -> dict[str, dict]:
         paths.append(path)
     documents.write(paths, folder / "metrics", folder / "documents", None)
     runs = sorted((folder / "documents/runs").rglob("*.json"))
-    catalog.write(folder / "catalog.json", catalog.build(documents.read(runs, folder / "documents")))
+    assert len(runs) == len(paths)
+    catalog.write(folder / "catalog.json", catalog.build(documents.read(folder / "documents")))
     bundles = [json.loads(path.read_text()) for path in runs]
     assert all(schema.faults(bundle) == [] for bundle in bundles)
     return {bundle["run"]["spec"]["sourceNative"]["benchmark"]: bundle["run"] for bundle in bundles}

@@ -211,6 +211,7 @@ def test_a_removed_configuration_leaves_the_catalog_and_its_files_stay(again):
     assert found["summary"]["runs"] == {"passed": 3}
     assert not any("hidden16" in manifest["metadata"]["name"] for manifest in found["objects"].values())
     assert sorted((again.folder / "results/metrics").rglob("*.json")) == before
+    assert len(list((again.folder / "results/documents/runs").rglob("*.json"))) == 3
 
 
 def test_a_configuration_can_be_asked_to_run_again(again):
@@ -228,7 +229,7 @@ def test_a_failing_job_leaves_the_last_catalog(again):
     document = next((again.folder / "results/documents/runs").rglob("*.json"))
     document.write_text(document.read_text().replace('"passed"', '"timeout"'))
     before = (again.folder / "results/catalog.json").read_bytes()
-    result = again.run("results/catalog.json")
+    result = again.run("results/catalog.json", "--forcerun", "catalog")
     assert result.returncode == 1
     assert "kernelcat: results/catalog.json: sha256:" in result.stdout
     assert (again.folder / "results/catalog.json").read_bytes() == before

@@ -4,7 +4,7 @@
     cited/{kind}/{64 hex digits}.json           workloads, operations, implementations and projects, each once
     samples/{64 hex digits}.json                raw samples, by the digest of the file
 
-`read` gives all manifests of such a folder back, for the runs that are asked for.
+`read` gives all manifests of such a folder back.
 
 What a run's spec says follows from its record alone. What follows from other runs as well, how much of the device's
 limit it attains and the marks on its quality, are labels: they never change its digest.
@@ -25,6 +25,7 @@ from kernelcat.roofline import Limits
 from kernelcat.timing import PROTOCOLS, Sampling
 
 SOURCE = "kernelcat"
+RUNS = "runs"
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,8 @@ def document(record: dict, records: Records, evidence: dict[str, dict]) -> tuple
 
 
 def write(paths: Iterable[str | Path], metrics: str | Path, folder: str | Path, own_kernels: str | None) -> None:
-    """Writes the documents of the records in `paths`, files below the folder `metrics`, to `folder`.
+    """Writes the documents of the records in `paths`, files below the folder `metrics`, to `folder`; those of other
+    runs that are there are removed.
 
     Raises KernelcatError when a record cannot be read or a document is invalid, OSError when a file cannot be written.
     """
@@ -151,10 +153,13 @@ def write(paths: Iterable[str | Path], metrics: str | Path, folder: str | Path, 
             evidence["samples"] = _artifact(f"{Path(folder).name}/{file.as_posix()}", data)
             files.write(Path(folder) / file, data)
         bundle, beside = document(record, records, evidence)
-        files.write(Path(folder) / "runs" / name, _bytes(bundle))
+        files.write(Path(folder) / RUNS / name, _bytes(bundle))
         cited |= {identity.digest(manifest): manifest for manifest in beside}
     for digest, manifest in cited.items():
         files.write(_cited_path(folder, manifest["kind"], digest), _bytes(manifest))
+    kept = {Path(folder) / RUNS / path.relative_to(metrics) for path in records.by_path}
+    for path in set((Path(folder) / RUNS).rglob("*.json")) - kept:
+        path.unlink()
 
 
 def _artifact(uri: str, data: bytes) -> dict:
@@ -173,8 +178,8 @@ def _series(record: dict) -> tuple:
     return *(values[key] for key in ("kernel", "provider", "protocol")), rest, _device(record)
 
 
-def read(runs: Iterable[str | Path], folder: str | Path) -> list[dict]:
-    """All manifests of the documents `runs` and what they cite below `folder`.
+def read(folder: str | Path) -> list[dict]:
+    """All manifests of the documents of runs in `folder` and what they cite.
 
     Raises KernelcatError when one cannot be read.
     """
@@ -188,7 +193,7 @@ def read(runs: Iterable[str | Path], folder: str | Path) -> list[dict]:
         return cited[path]
 
     repositories = set()
-    for path in runs:
+    for path in sorted((Path(folder) / RUNS).rglob("*.json")):
         bundle = files.load(path)
         found += bundle.values()
         spec = bundle["run"]["spec"]

@@ -103,7 +103,7 @@ def plan(overrides: dict) -> Plan:
         )
     # Snakemake looks for missing records only where it makes documents.
     looks = any(row["why"] not in (UP_TO_DATE, MISSING) for row in rows)
-    looks = looks or not (CATALOG.exists() or all(map(_documented, cells.by_path)))
+    looks = looks or not (CATALOG.exists() or DOCUMENTS.is_dir())
     for row in rows:
         row["runs"] = row["why"] != UP_TO_DATE and (looks or row["why"] != MISSING)
     return Plan(rows, len(stale), cells.left_out_lines())
