@@ -45,6 +45,7 @@ localrules:
     documents,
     import_csv,
     catalog,
+    report,
 
 
 wildcard_constraints:
@@ -134,6 +135,37 @@ rule catalog:
         "printf '%s\\n' {input.runs}"
         " | python scripts/catalog.py --documents results/documents --imports {input.imports} --out {output}"
         " >{log} 2>&1"
+
+
+rule report:
+    input:
+        catalog="results/catalog.json",
+        template="scripts/kernelcat/report.html.j2",
+    output:
+        html=update("results/report.html"),
+        plots=update(
+            report(
+                directory("results/plots"),
+                patterns=["{kernel}--{device}--{protocol}--{conditions}--{metric}.svg"],
+                caption="report/figure.rst",
+                category="Figures",
+                subcategory="{kernel}",
+                labels={
+                    "metric": "{metric}",
+                    "device": "{device}",
+                    "protocol": "{protocol}",
+                    "conditions": "{conditions}",
+                },
+            )
+        ),
+    log:
+        "results/logs/report.log",
+    conda:
+        "envs/kernelcat.yaml"
+    params:
+        code=code,
+    shell:
+        "python scripts/report.py --catalog {input.catalog} --html {output.html} --plots {output.plots} >{log} 2>&1"
 
 
 onstart:
