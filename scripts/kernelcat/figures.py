@@ -59,10 +59,6 @@ class Figure:
         )
 
     @property
-    def title(self) -> str:
-        return f"{self.kernel} {self.metric}"
-
-    @property
     def conditions(self) -> str:
         return " · ".join([self.family, self.dtype, *(f"{name} {number(value)}" for name, value in self.held)])
 
@@ -89,9 +85,9 @@ def families(objects: dict[str, dict], rows: Iterable[dict]) -> None:
 
 
 def name_series(rows: list[dict]) -> None:
-    """Gives each row `series`, equal for two rows exactly if a line may join them: the provider's name, and as much of
-    `_TELLING` as is needed to tell its series apart among the runs of one kernel, device and family. Of runs that
-    repeat another only the newest is in the series, the others are "earlier"."""
+    """Gives each row `series`: the provider's name, and as much of `_TELLING` as is needed to tell its series apart
+    among the runs of one kernel, device and family. Also `line`: the same, but of runs that repeat each other only the
+    newest is in the line of that name, the others are "earlier"."""
     for members in _grouped(rows, lambda row: (row["kernel"], row["device"], row["family"], row["provider"])).values():
         names = _telling(members)
         seen: dict[tuple, int] = defaultdict(int)
@@ -101,7 +97,8 @@ def name_series(rows: list[dict]) -> None:
             point = (label, row["mode"], row["workload"], row["case"], tuple(sorted(row["scalars"].items())))
             earlier = seen[point]
             seen[point] += 1
-            row["series"] = f"{label} (earlier{'' if earlier == 1 else f' {earlier}'})" if earlier else label
+            row["series"] = label
+            row["line"] = f"{label} (earlier{'' if earlier == 1 else f' {earlier}'})" if earlier else label
 
 
 def _telling(rows: list[dict]) -> list[str]:
@@ -135,7 +132,7 @@ def figures(rows: list[dict]) -> list[Figure]:
             conditions = kernel, device, family, dtype, axis, held
             for metric in [name for name in METRICS if any(_has(row, name) for row in group)] or ["latency"]:
                 shown = [row for row in group if not passed(row) or _has(row, metric)]
-                for mode in _modes(shown):
+                for mode in modes(shown):
                     rows_of_mode = tuple(row for row in shown if row["mode"] == mode)
                     found.append(Figure(*conditions, metric, mode, rows_of_mode, tuple(shown)))
     return found
@@ -169,9 +166,10 @@ def _sweeps(rows: list[dict]) -> list[tuple[str | None, tuple, list[dict]]]:
     return found
 
 
-def _modes(rows: Iterable[dict]) -> list[str]:
-    modes = {row["mode"] for row in rows}
-    return [mode for mode in MODES if mode in modes] + sorted(modes - set(MODES))
+def modes(rows: Iterable[dict]) -> list[str]:
+    """The modes that the rows have, in their usual order."""
+    found = {row["mode"] for row in rows}
+    return [mode for mode in MODES if mode in found] + sorted(found - set(MODES))
 
 
 def _grouped(rows: Iterable[dict], key: Callable[[dict], tuple]) -> dict[tuple, list[dict]]:

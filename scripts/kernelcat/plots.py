@@ -35,7 +35,7 @@ THEMES = {
 """Vega-Lite configurations, by the reader's colour scheme."""
 
 TOOLTIP = {
-    "series": "provider",
+    "line": "provider",
     "case": "case",
     "median": "median",
     "spread": "p20–p80",
@@ -47,6 +47,11 @@ TOOLTIP = {
     "run": "run",
 }
 """What a point's tooltip says: the field of a row, which holds text, and its name."""
+
+LINE = [{"field": "provider"}, {"field": "line"}]
+"""What a line joins is equal in."""
+
+TITLES = {"latency": "latency", "memory": "peak memory", "limit": "part of the limit"}
 
 WIDTH, HEIGHT = 250, 180
 
@@ -99,12 +104,12 @@ def spec(figure: Figure, places: dict[str, int]) -> dict:
         encoding["xOffset"] = {"field": "series", "type": "nominal", "scale": {"domain": series}}
     tooltip = [{"field": field, "type": "nominal", "title": title} for field, title in TOOLTIP.items()]
     failure = [{"field": field, "type": "nominal"} for field in ("provider", "case", "status", "reason", "run")]
-    shape = {"shape": scaled(shapes), "detail": {"field": "provider"}}
+    shape = {"shape": scaled(shapes), "detail": LINE}
     right = {"filter": "datum.status === 'passed' && isValid(datum.y)"}
     layers = []
     if figure.metric == "latency":
         band = {"type": "area", "opacity": 0.2} if figure.axis else {"type": "rule", "opacity": 0.5, "strokeWidth": 3}
-        spread = {"y": y | {"field": "low"}, "y2": {"field": "high"}, "detail": {"field": "provider"}}
+        spread = {"y": y | {"field": "low"}, "y2": {"field": "high"}, "detail": LINE}
         layers.append(
             {
                 "transform": [right, {"filter": "isValid(datum.low) && isValid(datum.high) && datum.low > 0"}],
@@ -113,7 +118,7 @@ def spec(figure: Figure, places: dict[str, int]) -> dict:
             }
         )
     if figure.axis is not None:
-        line = {"strokeDash": scaled(dashes), "detail": {"field": "provider"}}
+        line = {"strokeDash": scaled(dashes), "detail": LINE}
         layers.append({"transform": [right], "mark": {"type": "line", "strokeWidth": 1.5}, "encoding": line})
     for filled, kept in ((True, "!datum.marked"), (False, "datum.marked")):
         layers.append(
@@ -135,14 +140,14 @@ def spec(figure: Figure, places: dict[str, int]) -> dict:
                 "opacity": 1,
                 "yOffset": -6,
             },
-            "encoding": {"y": {"value": HEIGHT}, "detail": {"field": "provider"}, "tooltip": failure},
+            "encoding": {"y": {"value": HEIGHT}, "detail": LINE, "tooltip": failure},
         }
     )
     field = f"datum.axes[{json.dumps(figure.axis)}]" if figure.axis is not None else "datum.case"
     scales = {"y": column} | ({"low": "p20_ns", "high": "p80_ns"} if figure.metric == "latency" else {})
     return {
         "title": {
-            "text": f"{figure.title}, {figure.mode}",
+            "text": f"{figure.kernel} {TITLES[figure.metric]}, {figure.mode}",
             "subtitle": [figure.device, *_wrapped(figure.conditions)],
             "limit": WIDTH + 40,
         },
@@ -194,6 +199,7 @@ def _x(figure: Figure) -> dict:
     logarithmic = geometric(values)
     axis = {
         "labelOverlap": "greedy",
+        "labelSeparation": 6,
         "labelExpr": "datum.value >= 1e6 ? format(datum.value, '.3~s') : '' + datum.value",
     }
     if logarithmic or len(values) <= 8:
@@ -203,12 +209,11 @@ def _x(figure: Figure) -> dict:
 
 
 def _y(figure: Figure, values: list[float], factor: float, unit: str) -> dict:
-    scale, axis = {"zero": True}, {"tickCount": 5, "format": "~r"}
+    scale, axis = {"zero": True}, {"tickCount": 5, "labelExpr": "format(datum.value, '~r')"}
     if values and min(values) > 0 and figure.metric != "limit" and max(values) / min(values) > 10:
         scale = {"type": "log", "nice": False, "padding": 10}
         axis["values"] = _decades(min(values), max(values), factor)
-    titles = {"latency": "latency", "memory": "peak memory", "limit": "part"}
-    title = f"{titles[figure.metric]} ({unit})"
+    title = unit if figure.metric == "limit" else f"{TITLES[figure.metric]} ({unit})"
     return {"field": "y", "type": "quantitative", "title": title, "scale": scale, "axis": axis}
 
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from kernelcat import catalog, files, identity, plots, quality, query
-from kernelcat.figures import METRICS, Figure, families, figures, marked, name_series, number, passed
+from kernelcat.figures import METRICS, Figure, families, figures, marked, modes, name_series, number, passed
 from kernelcat.index import UNSPECIFIED, at, text_at
 from kernelcat.show import duration, percent, ratio, short
 
@@ -26,8 +26,8 @@ FILTERS = {
 
 FIELDS = (
     *FILTERS,
-    *("case", "axes", "series", "status", "reason", "marked", *METRICS.values(), "p20_ns", "p80_ns"),
-    *(field for field in plots.TOOLTIP if field not in ("series", "case")),
+    *("case", "axes", "series", "line", "status", "reason", "marked", *METRICS.values(), "p20_ns", "p80_ns"),
+    *(field for field in plots.TOOLTIP if field not in ("line", "case")),
 )
 """The columns of the page's rows."""
 
@@ -196,13 +196,16 @@ def _tables(rows: list[dict], index: dict, places: dict, letters: dict, best: se
     """Speed-ups: one table for each device and family, one line for each group of runs that compare, one column for
     each series."""
     tables = []
-    ordered = sorted(rows, key=lambda row: (row["device"], row["family"]))  # stable: query's order within
+    order = modes(rows)
+    ordered = sorted(
+        rows,
+        key=lambda row: (row["device"], row["family"], query.natural(row["case"]), order.index(row["mode"])),
+    )
     for (device, family), members in groupby(ordered, key=lambda row: (row["device"], row["family"])):
         lines: dict[tuple, dict[str, list[dict]]] = {}
         columns = {}
         for row in members:
-            # What repeats another run shares its column: the newest comes first.
-            column = row["series"].partition(" (earlier")[0]
+            column = row["series"]
             columns[column] = places[row["provider"]], query.natural(column)
             key = tuple(row[name] for name in ("case", "mode", "workload", "protocol_digest"))
             lines.setdefault(key, {}).setdefault(column, []).append(row)
@@ -218,7 +221,7 @@ def _tables(rows: list[dict], index: dict, places: dict, letters: dict, best: se
                         "cells": [
                             [
                                 _entry(row, index, letters, best)
-                                for row in sorted(cells.get(name, []), key=lambda row: query.natural(row["series"]))
+                                for row in sorted(cells.get(name, []), key=lambda row: query.natural(row["line"]))
                             ]
                             for name in names
                         ],
