@@ -146,11 +146,7 @@ def spec(figure: Figure, places: dict[str, int]) -> dict:
     field = f"datum.axes[{json.dumps(figure.axis)}]" if figure.axis is not None else "datum.case"
     scales = {"y": column} | ({"low": "p20_ns", "high": "p80_ns"} if figure.metric == "latency" else {})
     return {
-        "title": {
-            "text": f"{figure.kernel} {TITLES[figure.metric]}, {figure.mode}",
-            "subtitle": [figure.device, *_wrapped(figure.conditions)],
-            "limit": WIDTH + 40,
-        },
+        "title": f"{TITLES[figure.metric]}, {figure.mode}",
         "width": WIDTH,
         "height": HEIGHT,
         "transform": [
@@ -169,8 +165,16 @@ def svg(figures: Iterable[Figure], places: dict[str, int]) -> bytes:
     """Figures side by side as SVG. Their rows have what `spec` asks for."""
     import vl_convert  # starts a JavaScript engine
 
-    views = [{**spec(figure, places), "data": {"values": list(figure.rows)}} for figure in figures]
-    whole = {"$schema": f"https://vega.github.io/schema/vega-lite/v{VEGA_LITE[0]}.json", "hconcat": views}
+    drawn = list(figures)
+    views = [{**spec(figure, places), "data": {"values": list(figure.rows)}} for figure in drawn]
+    whole = {
+        "$schema": f"https://vega.github.io/schema/vega-lite/v{VEGA_LITE[0]}.json",
+        "title": {
+            "text": f"{drawn[0].kernel} on {drawn[0].device}",
+            "subtitle": textwrap.wrap(drawn[0].conditions, 60 * len(drawn)),
+        },
+        "hconcat": views,
+    }
     return vl_convert.vegalite_to_svg(whole, vl_version=VEGA_LITE, config=THEMES["light"]).encode()
 
 
@@ -197,22 +201,21 @@ def _x(figure: Figure) -> dict:
         return {"field": "x", "type": "nominal", "sort": cases, "title": "case", "axis": axis}
     values = sorted({row["axes"][figure.axis] for row in figure.group})
     logarithmic = geometric(values)
-    axis = {
-        "labelOverlap": "greedy",
-        "labelSeparation": 6,
-        "labelExpr": "datum.value >= 1e6 ? format(datum.value, '.3~s') : '' + datum.value",
-    }
+    # Each label costs a millisecond and a half in the SVG files, so there are few.
+    axis = {"tickCount": 5, "labelExpr": "datum.value >= 1e6 ? format(datum.value, '.3~s') : '' + datum.value"}
     if logarithmic or len(values) <= 8:
-        axis["values"] = values
+        axis["values"] = values[:: math.ceil(len(values) / 5)]
     scale = {"nice": False, "padding": 10} | ({"type": "log"} if logarithmic else {"zero": False})
     return {"field": "x", "type": "quantitative", "title": figure.axis, "scale": scale, "axis": axis}
 
 
 def _y(figure: Figure, values: list[float], factor: float, unit: str) -> dict:
-    scale, axis = {"zero": True}, {"tickCount": 5, "labelExpr": "format(datum.value, '~r')"}
+    scale, axis = {"zero": True}, {"labelExpr": "format(datum.value, '~r')"}
     if values and min(values) > 0 and figure.metric != "limit" and max(values) / min(values) > 10:
         scale = {"type": "log", "nice": False, "padding": 10}
         axis["values"] = _decades(min(values), max(values), factor)
+    else:
+        axis["tickCount"] = 4
     title = unit if figure.metric == "limit" else f"{TITLES[figure.metric]} ({unit})"
     return {"field": "y", "type": "quantitative", "title": title, "scale": scale, "axis": axis}
 
@@ -222,11 +225,12 @@ def _values(rows: Iterable[dict], column: str) -> list[float]:
 
 
 def _decades(least: float, most: float, factor: float) -> list[float]:
-    """What a logarithmic axis from `least` to `most` is labelled with, in units of `factor`: powers of ten, and twos
+    """What a logarithmic axis from `least` to `most` is labelled with, in units of `factor`: powers of ten, with twos
     and fives between them where there are few."""
-    first, last = (math.floor(math.log10(value / factor)) for value in (least, most))
-    steps = (1, 2, 5) if last - first < 3 else (1,)
-    return [float(f"{step}e{power}") for power in range(first, last + 2) for step in steps]
+    low, high = least / factor, most / factor
+    steps = (1, 2, 5) if high / low < 100 else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [value for power in powers for step in steps if low <= (value := float(f"{step}e{power}")) <= high]
 
 
 def _unit(metric: str, values: list[float]) -> tuple[float, str]:
@@ -242,7 +246,3 @@ def _unit(metric: str, values: list[float]) -> tuple[float, str]:
 def _case(row: dict, held: dict[str, float]) -> str:
     said = [f"{name} {number(value)}" for name, value in sorted(row["axes"].items()) if name not in held]
     return ", ".join(said) or row["case"]
-
-
-def _wrapped(text: str, width: int = 46) -> list[str]:
-    return textwrap.wrap(text, width, break_long_words=False) or [""]
