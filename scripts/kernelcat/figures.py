@@ -88,7 +88,7 @@ def name_series(rows: list[dict]) -> None:
     """Gives each row `series`: the provider's name, and as much of `_TELLING` as is needed to tell its series apart
     among the runs of one kernel, device and family. Also `line`: the same, but of runs that repeat each other only the
     newest is in the line of that name, the others are "earlier"."""
-    for members in _grouped(rows, lambda row: (row["kernel"], row["device"], row["family"], row["provider"])).values():
+    for members in grouped(rows, lambda row: (row["kernel"], row["device"], row["family"], row["provider"])).values():
         names = _telling(members)
         seen: dict[tuple, int] = defaultdict(int)
         for row in sorted(members, key=lambda row: ((row["observed_at"] or "").rstrip("Z"), row["run"]), reverse=True):
@@ -118,7 +118,7 @@ def figures(rows: list[dict]) -> list[Figure]:
     """All figures of the rows, which have `family` and `series`; those of one kernel together, modes side by side.
     Every row that passed with a number, and every one that failed, is in one of them at least."""
     found = []
-    groups = _grouped(
+    groups = grouped(
         rows,
         lambda row: (
             *(row[name] for name in ("kernel", "device", "family", "dtype")),
@@ -150,7 +150,7 @@ def _sweeps(rows: list[dict]) -> list[tuple[str | None, tuple, list[dict]]]:
     while left and axes:
         axis = max(axes, key=lambda name: len({row["axes"][name] for row in left}))
         axes.remove(axis)
-        lines = _grouped(
+        lines = grouped(
             rows, lambda row, axis=axis: tuple(item for item in sorted(row["axes"].items()) if item[0] != axis)
         )
         pending = {id(row) for row in left}
@@ -172,7 +172,8 @@ def modes(rows: Iterable[dict]) -> list[str]:
     return [mode for mode in MODES if mode in found] + sorted(found - set(MODES))
 
 
-def _grouped(rows: Iterable[dict], key: Callable[[dict], tuple]) -> dict[tuple, list[dict]]:
+def grouped(rows: Iterable[dict], key: Callable[[dict], object]) -> dict[object, list[dict]]:
+    """The rows by what `key` says of them, in their order."""
     groups = defaultdict(list)
     for row in rows:
         groups[key(row)].append(row)

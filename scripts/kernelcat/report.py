@@ -9,7 +9,8 @@ from itertools import groupby
 from pathlib import Path
 
 from kernelcat import catalog, files, identity, plots, quality, query
-from kernelcat.figures import METRICS, Figure, families, figures, marked, modes, name_series, number, passed
+from kernelcat.fault import printable
+from kernelcat.figures import METRICS, Figure, families, figures, grouped, marked, modes, name_series, number, passed
 from kernelcat.index import UNSPECIFIED, at, text_at
 from kernelcat.show import duration, percent, ratio, short
 
@@ -49,9 +50,14 @@ def write(catalog_path: str | Path, html: str | Path, folder: str | Path) -> Non
 
 
 def prepared(found: dict) -> list[dict]:
-    """The catalog's rows (kernelcat.query) with their series and all texts that the page shows."""
+    """The catalog's rows (kernelcat.query) with their series and all texts that the page shows.
+
+    Control characters, line separators and lone surrogates are spelled out: Vega-Lite puts texts into its programs,
+    where some of them end a line.
+    """
     rows = query.rows(found)
     families(found["objects"], rows)
+    rows = [{name: _spelled(value) for name, value in row.items()} for row in rows]
     name_series(rows)
     for row in rows:
         row["liger_version"] = row["liger_version"] or UNSPECIFIED
@@ -115,8 +121,6 @@ def render(found: dict, rows: list[dict], drawn: list[Figure], places: dict[str,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    by_kernel = {kernel: list(members) for kernel, members in groupby(rows, key=lambda row: row["kernel"])}
-    places_drawn = {id(figure): place for place, figure in enumerate(drawn)}
     marks = sorted({mark for row in rows if row["marked"] for mark in row["marks"].split()})
     letters = dict(zip(marks, map(_letter, range(len(marks))), strict=True))
     best = {row["run"] for row in query.fastest(rows)}
@@ -130,24 +134,11 @@ def render(found: dict, rows: list[dict], drawn: list[Figure], places: dict[str,
         kernels=[
             {
                 "name": kernel,
-                "figures": [
-                    {
-                        "title": f"{figures_[0].device} · {figures_[0].conditions}",
-                        "metrics": [
-                            [places_drawn[id(figure)] for figure in metric]
-                            for _, metric in groupby(figures_, key=lambda figure: figure.metric)
-                        ],
-                    }
-                    for _, group in groupby(
-                        (figure for figure in drawn if figure.kernel == kernel),
-                        key=lambda figure: figure.place,
-                    )
-                    if (figures_ := list(group))
-                ],
+                "figures": _sections(drawn, kernel),
                 "tables": _tables(members, index, places, letters, best),
                 "failures": [row | {"index": index[row["run"]]} for row in members if not passed(row)],
             }
-            for kernel, members in by_kernel.items()
+            for kernel, members in grouped(rows, lambda row: row["kernel"]).items()
         ],
         marks=[(letters[mark], mark, quality.MEANINGS.get(mark, "")) for mark in marks],
         appendices=[
@@ -190,6 +181,19 @@ def _counts(rows: list[dict]) -> list[tuple[int, str]]:
 def _options(rows: list[dict], name: str) -> list[tuple[str, int]]:
     counts = Counter(row[name] for row in rows)
     return sorted(counts.items(), key=lambda item: query.natural(item[0]))
+
+
+def _sections(drawn: list[Figure], kernel: str) -> list[dict]:
+    """The kernel's figures as places in `drawn`: one section for each sweep, in it one line for each metric."""
+    own = [(place, figure) for place, figure in enumerate(drawn) if figure.kernel == kernel]
+    sections = []
+    for _, sweep in groupby(own, key=lambda item: item[1].place):
+        members = list(sweep)
+        figure = members[0][1]
+        metrics = groupby(members, key=lambda item: item[1].metric)
+        title = f"{figure.device} · {figure.conditions}"
+        sections.append({"title": title, "metrics": [[place for place, _ in metric] for _, metric in metrics]})
+    return sections
 
 
 def _tables(rows: list[dict], index: dict, places: dict, letters: dict, best: set[str]) -> list[dict]:
@@ -253,8 +257,8 @@ def _cited(objects: dict[str, dict], rows: list[dict], kind: str, column: str) -
         citing[row[column]].append(short(row["run"]))
     return [
         {
-            "digest": digest,
-            "title": text_at(manifest, "metadata", "title", default=text_at(manifest, "metadata", "name")),
+            "digest": printable(digest),
+            "title": printable(text_at(manifest, "metadata", "title", default=text_at(manifest, "metadata", "name"))),
             "facts": list(_facts(at(manifest, "spec"))),
             "runs": sorted(citing[digest]),
         }
@@ -267,11 +271,21 @@ def _facts(value: object, path: str = "") -> Iterable[tuple[str, str]]:
     """(path, text) of each value, in the order of the paths."""
     if isinstance(value, dict):
         for key in sorted(value):
-            yield from _facts(value[key], f"{path}.{key}" if path else key)
+            yield from _facts(value[key], f"{path}.{printable(key)}" if path else printable(key))
     elif isinstance(value, list):
-        yield path, ", ".join(item if isinstance(item, str) else json.dumps(item) for item in value)
+        yield path, ", ".join(map(_text, value))
     else:
-        yield path, value if isinstance(value, str) else json.dumps(value)
+        yield path, _text(value)
+
+
+def _text(value: object) -> str:
+    return printable(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _spelled(value: object) -> object:
+    if isinstance(value, str):
+        return printable(value)
+    return {printable(key): value[key] for key in sorted(value)} if isinstance(value, dict) else value
 
 
 def _size(count: int | None) -> str:
