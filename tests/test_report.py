@@ -14,7 +14,7 @@ from conftest import ROOT, Workflow
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelcat import catalog, figures, files, importing, plots, query, report
+from kernelcat import catalog, figures, importing, plots, query, report
 from kernelcat.fault import printable
 from kernelcat.identity import digest
 
@@ -338,22 +338,3 @@ def test_the_rule_makes_page_and_figures_that_snakemake_reports(fresh: Workflow)
     assert picture.name in whole
     for said in ('{"Figures": {"softmax": [', '"metric": "latency"', "Hollow points carry a mark"):
         assert said in whole
-
-
-def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
-    target = tmp_path / "folder"
-    files.write_folder(target, {"a": b"1"})
-    files.write_folder(target, {"b": b"2"})
-    assert [path.name for path in target.iterdir()] == ["b"]
-    rename = files.os.rename
-
-    def refuse(source, goal):
-        if goal == target and source.name == "new":
-            raise OSError(28, "No space left on device")
-        rename(source, goal)
-
-    monkeypatch.setattr(files.os, "rename", refuse)
-    with pytest.raises(OSError):
-        files.write_folder(target, {"c": b"3"})
-    assert [path.name for path in target.iterdir()] == ["b"]
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

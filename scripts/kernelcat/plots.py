@@ -191,14 +191,15 @@ def geometric(values: Iterable[float]) -> bool:
 def _x(figure: Figure) -> dict:
     if figure.axis is None:
         cases = list(dict.fromkeys(row["case"] for row in figure.group))
-        held = dict(figure.held)
-        labels = {row["case"]: _case(row, held) for row in figure.group}
+        names = {name for name, _ in figure.held}
+        labels = {row["case"]: _case(row, names) for row in figure.group}
         axis = {
             "labelExpr": f"{json.dumps(labels)}[datum.value]",
             "labelAngle": 0 if len(cases) < 3 else -40,
-            "labelLimit": WIDTH / len(cases) if len(cases) < 3 else 120,
+            "labelLimit": max(WIDTH / len(cases), 120),
         }
-        return {"field": "x", "type": "nominal", "sort": cases, "title": "case", "axis": axis}
+        title = "case" if len(cases) > 1 else "one case"
+        return {"field": "x", "type": "nominal", "sort": cases, "title": title, "axis": axis}
     values = sorted({row["axes"][figure.axis] for row in figure.group})
     logarithmic = geometric(values)
     # Each label costs a millisecond and a half in the SVG files, so there are few.
@@ -243,6 +244,8 @@ def _unit(metric: str, values: list[float]) -> tuple[float, str]:
     return 0.01, "% of the device's limit"
 
 
-def _case(row: dict, held: dict[str, float]) -> str:
-    said = [f"{name} {number(value)}" for name, value in sorted(row["axes"].items()) if name not in held]
-    return ", ".join(said) or row["case"]
+def _case(row: dict, held: set[str]) -> str:
+    """What is not said of the case elsewhere."""
+    if not row["axes"]:
+        return row["case"]
+    return ", ".join(f"{name} {number(value)}" for name, value in sorted(row["axes"].items()) if name not in held)
