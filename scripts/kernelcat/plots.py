@@ -213,8 +213,11 @@ def _x(figure: Figure) -> dict:
 def _y(figure: Figure, values: list[float], factor: float, unit: str) -> dict:
     scale, axis = {"zero": True}, {"labelExpr": "format(datum.value, '~r')"}
     if values and min(values) > 0 and figure.metric != "limit" and max(values) / min(values) > 10:
-        scale = {"type": "log", "nice": False, "padding": 10}
-        axis["values"] = _decades(min(values), max(values), factor)
+        # Said, not taken from the rows: a filter may leave none that passed, and nothing has no logarithm.
+        spread = _values(figure.rows, "p20_ns") + _values(figure.rows, "p80_ns") if figure.metric == "latency" else []
+        ends = [function(value / factor for value in values + spread if value > 0) for function in (min, max)]
+        scale = {"type": "log", "nice": False, "padding": 10, "domain": ends}
+        axis["values"] = _decades(*ends)
     else:
         axis["tickCount"] = 4
     title = unit if figure.metric == "limit" else f"{TITLES[figure.metric]} ({unit})"
@@ -225,10 +228,8 @@ def _values(rows: Iterable[dict], column: str) -> list[float]:
     return [row[column] for row in rows if passed(row) and row[column] is not None]
 
 
-def _decades(least: float, most: float, factor: float) -> list[float]:
-    """What a logarithmic axis from `least` to `most` is labelled with, in units of `factor`: powers of ten, with twos
-    and fives between them where there are few."""
-    low, high = least / factor, most / factor
+def _decades(low: float, high: float) -> list[float]:
+    """What a logarithmic axis is labelled with: powers of ten, with twos and fives between them where there are few."""
     steps = (1, 2, 5) if high / low < 100 else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [value for power in powers for step in steps if low <= (value := float(f"{step}e{power}")) <= high]
