@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernelcat import catalog, files, identity, plots, quality, query
 from kernelcat.fault import printable
-from kernelcat.figures import METRICS, Figure, families, figures, grouped, marked, modes, name_series, number, passed
+from kernelcat.figures import Figure, families, figures, grouped, marked, modes, name_series, number, passed
 from kernelcat.index import UNSPECIFIED, at, text_at
 from kernelcat.show import duration, percent, ratio, short
 
@@ -25,11 +25,7 @@ FILTERS = {
 }
 """What the page filters by: columns of its rows, and their names."""
 
-FIELDS = (
-    *FILTERS,
-    *("case", "axes", "series", "line", "status", "reason", "marked", *METRICS.values(), "p20_ns", "p80_ns"),
-    *(field for field in plots.TOOLTIP if field not in ("line", "case")),
-)
+FIELDS = (*(name for name in FILTERS if name not in plots.FIELDS), *plots.FIELDS)
 """The columns of the page's rows."""
 
 
