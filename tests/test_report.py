@@ -300,7 +300,7 @@ def test_what_axes_are_called_is_no_program():
     base = {"kernel": "k", "mode": "full", "provider": "p", "dtype": "bf16", "scalars": {}, "device": "d"}
     base |= {"family": "f", "status": "passed", "median_ns": 1, "observed_at": ""}
     rows = completed([base | {"axes": {name: value}} for value in (1, 2)])
-    text = plots.svg(figures.figures([row | dict.fromkeys(plots.TOOLTIP, "") | row for row in rows]), {"p": 0})
+    text = plots.svg(figures.figures([dict.fromkeys(plots.FIELDS) | row for row in rows]), {"p": 0})
     titles = [element.text for element in ElementTree.fromstring(text).iter() if element.text]
     assert name in titles
     assert {"1", "2"} <= set(titles)
