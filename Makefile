@@ -64,6 +64,10 @@ bench-import: .venv  ## time the import of CSVs of three sizes
 bench-overhead: .venv  ## time what a configuration costs besides its sampling (BENCH_FLAGS="--configurations 12")
 	@$(in_venv) python tests/benchmarks/bench_overhead.py $(BENCH_FLAGS)
 
+.PHONY: bench-report
+bench-report: .venv  ## time the report of 10,000 runs
+	@$(in_venv) python tests/benchmarks/bench_report.py
+
 .PHONY: format
 format: .venv  ## put the code into its form
 	@$(in_venv) ruff check --fix .

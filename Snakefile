@@ -48,6 +48,7 @@ localrules:
     import_csv,
     catalog,
     compare,
+    report,
 
 
 wildcard_constraints:
@@ -155,6 +156,37 @@ rule compare:
     shell:
         "python scripts/compare.py {input.old:q} {input.new} --markdown {output.markdown} --json {output.json}"
         " --junit {output.junit} >{log} 2>&1"
+
+
+rule report:
+    input:
+        catalog="results/catalog.json",
+        template="scripts/kernelcat/report.html.j2",
+    output:
+        html=update("results/report.html"),
+        plots=update(
+            report(
+                directory("results/plots"),
+                patterns=["{kernel}--{device}--{protocol}--{conditions}--{metric}.svg"],
+                caption="report/figure.rst",
+                category="Figures",
+                subcategory="{kernel}",
+                labels={
+                    "metric": "{metric}",
+                    "device": "{device}",
+                    "protocol": "{protocol}",
+                    "conditions": "{conditions}",
+                },
+            )
+        ),
+    log:
+        "results/logs/report.log",
+    conda:
+        "envs/kernelcat.yaml"
+    params:
+        code=code,
+    shell:
+        "python scripts/report.py --catalog {input.catalog} --html {output.html} --plots {output.plots} >{log} 2>&1"
 
 
 onstart:

@@ -59,7 +59,7 @@ class Workflow:
 def copy_workflow(folder: Path) -> Workflow:
     """The Snakefile and what it needs, in a new folder."""
     ignored = shutil.ignore_patterns("__pycache__")
-    for name in ("config", "envs", "profiles", "schemas", "scripts"):
+    for name in ("config", "envs", "profiles", "report", "schemas", "scripts"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     shutil.copy(ROOT / "Snakefile", folder)
     return Workflow(folder)

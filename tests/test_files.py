@@ -278,3 +278,31 @@ def test_a_failed_write_leaves_the_target_untouched(tmp_path, monkeypatch):
 def test_the_longest_file_name_can_be_written(tmp_path):
     write(tmp_path / ("x" * 255), b"data")
     assert (tmp_path / ("x" * 255)).read_bytes() == b"data"
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
+    target = tmp_path / "folder"
+    files.write_folder(target, {"a": b"1"})
+    files.write_folder(target, {"b": b"2"})
+    assert [path.name for path in target.iterdir()] == ["b"]
+    rename = files.os.rename
+
+    def refuse(source, goal):
+        if goal == target and source.name == "new":
+            raise OSError(28, "No space left on device")
+        rename(source, goal)
+
+    monkeypatch.setattr(files.os, "rename", refuse)
+    with pytest.raises(OSError):
+        files.write_folder(target, {"c": b"3"})
+    assert [path.name for path in target.iterdir()] == ["b"]
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_parts_that_a_kill_has_left_are_removed(tmp_path):
+    (tmp_path / "deep/.plots.x.part/new").mkdir(parents=True)
+    (tmp_path / "deep/.plots.x.part/new/.a.svg.y.part").touch()
+    (tmp_path / "deep/.a.json.z.part").touch()
+    (tmp_path / "deep/a.json").touch()
+    files.remove_parts(tmp_path)
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["a.json"]

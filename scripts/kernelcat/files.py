@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -39,10 +40,38 @@ def write(path: str | Path, data: bytes) -> None:
         raise
 
 
+def write_folder(path: str | Path, contents: dict[str, bytes]) -> None:
+    """Makes the folder `path` one of exactly these files, by name: made anew beside it, then put in its place.
+
+    Raises OSError when that cannot be done; what was there is then untouched.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=PART))
+    new, old = beside / "new", beside / "old"
+    try:
+        new.mkdir()
+        for name, data in contents.items():
+            (new / name).write_bytes(data)
+        if path.exists():
+            os.rename(path, old)
+        try:
+            os.rename(new, path)
+        except BaseException:
+            os.rename(old, path)
+            raise
+    finally:
+        shutil.rmtree(beside)
+
+
 def remove_parts(folder: str | Path) -> None:
-    """Removes the temporary files below `folder` that a kill has left. To be called while nobody writes there."""
-    for path in Path(folder).rglob(f".*{PART}"):
-        path.unlink(missing_ok=True)
+    """Removes the temporary files and folders below `folder` that a kill has left. To be called while nobody writes
+    there."""
+    for path in [*Path(folder).rglob(f".*{PART}")]:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def load(path: str | Path, limit: int | None = MAX_BYTES) -> object:

@@ -1,21 +1,23 @@
-"""Marks on runs whose numbers are not to be taken at face value, and why.
-
-degenerate    fewer than 20 samples: one pass takes longer than the time limit allows
-unstable      the confidence interval of the median did not get as narrow as the configuration asks
-drift         the second half of the samples differs from the first
-host_bound    launching took the host longer than running took the device: the number is the host's
-throttled     the GPU lowered its clocks for power or heat: before, after, or for more than 1 % of the time between
-shared        another process used the GPU, before or after
-inconsistent  the full pass took less time than one of its halves
-above_limit   more than 5 % faster than the device's memory and matrix units allow
-gradients_in_forward  the provider computes gradients in its forward pass: compare `full`, not the halves
-"""
+"""Marks on runs whose numbers are not to be taken at face value, and why."""
 
 from collections.abc import Iterable
 
 from kernelcat import samples
 from kernelcat.roofline import TOLERANCE
 from kernelcat.timing import FEW
+
+MEANINGS = {
+    "degenerate": "fewer than 20 samples: one pass takes longer than the time limit allows",
+    "unstable": "the confidence interval of the median did not get as narrow as the configuration asks",
+    "drift": "the second half of the samples differs from the first",
+    "host_bound": "launching took the host longer than running took the device: the number is the host's",
+    "throttled": "the GPU lowered its clocks for power or heat: before, after, or more than 1 % of the time between",
+    "shared": "another process used the GPU, before or after",
+    "inconsistent": "the full pass took less time than one of its halves",
+    "above_limit": "more than 5 % faster than the device's memory and matrix units allow",
+    "gradients_in_forward": "the provider computes gradients in its forward pass: compare `full`, not the halves",
+}
+"""The marks, and why."""
 
 GRADIENTS_IN_FORWARD = "gradients_in_forward"
 """The mark that a provider says of itself, in the modes `forward` and `backward`."""

@@ -169,10 +169,10 @@ def _baselines(runs: list[Run]) -> dict[tuple, Run]:
 
 
 def _series(run: Run) -> tuple:
-    return run.kernel, run.mode, run.device, run.protocol or "", _natural(run.case), run.workload or "", run.speed
+    return run.kernel, run.mode, run.device, run.protocol or "", natural(run.case), run.workload or "", run.speed
 
 
-def _natural(text: str) -> tuple:
+def natural(text: str) -> tuple:
     """Sorts numbers inside of text by value: rows512 before rows1024."""
     parts = re.split("([0-9]+)", text)  # text and digits in turn
     # Compared by length, then digit by digit: int() refuses what is too long.
