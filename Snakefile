@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+import psutil
 from snakemake.utils import min_version
 
 min_version("9.19")
@@ -15,8 +16,10 @@ os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.ge
 from kernelcat import catalog, files, grid, measure, show
 from kernelcat.errors import KernelcatError
 
-# The worker that measuring processes are forked from ends with this process, however this ends.
-os.environ[measure.WORKFLOW] = str(os.getpid())
+# The worker that measuring processes are forked from ends with this process, however this ends, or with the Snakemake
+# that started this one: in a cluster's job that may be one for each configuration.
+if os.environ.get(measure.WORKFLOW) not in {str(process.pid) for process in psutil.Process().parents()}:
+    os.environ[measure.WORKFLOW] = str(os.getpid())
 
 try:
     files.load("config/config.yaml")  # strictly: of two equal keys Snakemake silently takes the last
@@ -49,7 +52,7 @@ localrules:
 
 
 wildcard_constraints:
-    path="(cpu|cuda)/.+",
+    path="(cpu|cuda)(-[a-z0-9-]+)?/.+",
     name="[a-z0-9_-]+",
 
 
@@ -69,7 +72,7 @@ rule measure:
     conda:
         "envs/kernelcat.yaml"
     resources:
-        gpu=lambda wildcards: int(wildcards.path.startswith("cuda/")),
+        gpu=lambda wildcards: int(wildcards.path.startswith("cuda")),
         mem_mb=16000,
         runtime=10,
     params:
