@@ -99,10 +99,12 @@ rule documents:
     params:
         code=code,
         kernels=own_kernels,
+        # Where files lie is taken from inputs and outputs: with a storage provider that is a copy elsewhere.
+        metrics=lambda wildcards, input: input.records[0].removesuffix(f"/{paths[0]}.json"),
     shell:
         "printf '%s\\n' {input.records}"
-        " | python scripts/documents.py --metrics results/metrics --kernels={params.kernels:q} --out results/documents"
-        " >{log} 2>&1"
+        " | python scripts/documents.py --metrics {params.metrics} --kernels={params.kernels:q}"
+        " --out $(dirname {output.cited}) >{log} 2>&1"
 
 
 rule import_csv:
@@ -118,7 +120,7 @@ rule import_csv:
     params:
         code=code,
     shell:
-        "python scripts/import_csv.py {input.csv:q} --out results/imports/{wildcards.name} >{log} 2>&1"
+        "python scripts/import_csv.py {input.csv:q} --out $(dirname {output.catalog}) >{log} 2>&1"
 
 
 rule catalog:
@@ -136,7 +138,7 @@ rule catalog:
         code=code,
     shell:
         "printf '%s\\n' {input.runs}"
-        " | python scripts/catalog.py --documents results/documents --imports {input.imports} --out {output}"
+        " | python scripts/catalog.py --documents $(dirname {input.cited}) --imports {input.imports} --out {output}"
         " >{log} 2>&1"
 
 
