@@ -49,6 +49,10 @@ catalog: .venv  ## measure what is new or changed, write results/catalog.json
 test: lint  ## check the code, run the tests (PYTEST_FLAGS="-k grid")
 	@$(in_venv) pytest $(PYTEST_FLAGS)
 
+.PHONY: test-slurm
+test-slurm: .venv  ## run profiles/slurm on a Slurm of one node, if its programs are installed
+	@$(in_venv) pytest -m slurm -rs tests/test_slurm.py $(PYTEST_FLAGS)
+
 .PHONY: lint
 lint: .venv  ## check the code alone
 	@$(in_venv) ruff check .

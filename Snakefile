@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+import psutil
 from snakemake.utils import min_version
 
 min_version("9.19")
@@ -15,8 +16,10 @@ os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.ge
 from kernelcat import catalog, files, grid, measure, progress, show
 from kernelcat.errors import KernelcatError
 
-# The worker that measuring processes are forked from ends with this process, however this ends.
-os.environ[measure.WORKFLOW] = str(os.getpid())
+# The worker that measuring processes are forked from ends with this process, however this ends, or with the Snakemake
+# that started this one: in a cluster's job that may be one for each configuration.
+if os.environ.get(measure.WORKFLOW) not in {str(process.pid) for process in psutil.Process().parents()}:
+    os.environ[measure.WORKFLOW] = str(os.getpid())
 
 try:
     files.load("config/config.yaml")  # strictly: of two equal keys Snakemake silently takes the last
@@ -52,7 +55,7 @@ localrules:
 
 
 wildcard_constraints:
-    path="(cpu|cuda)/.+",
+    path="(cpu|cuda)(-[a-z0-9-]+)?/.+",
     name="[a-z0-9_-]+",
 
 
@@ -72,7 +75,7 @@ rule measure:
     conda:
         "envs/kernelcat.yaml"
     resources:
-        gpu=lambda wildcards: int(wildcards.path.startswith("cuda/")),
+        gpu=lambda wildcards: int(wildcards.path.startswith("cuda")),
         mem_mb=16000,
         runtime=10,
     params:
@@ -100,10 +103,12 @@ rule documents:
     params:
         code=code,
         kernels=own_kernels,
+        # Where files lie is taken from inputs and outputs: with a storage provider that is a copy elsewhere.
+        metrics=lambda wildcards, input: input.records[0].removesuffix(f"/{paths[0]}.json"),
     shell:
         "printf '%s\\n' {input.records}"
-        " | python scripts/documents.py --metrics results/metrics --kernels={params.kernels:q} --out results/documents"
-        " >{log} 2>&1"
+        " | python scripts/documents.py --metrics {params.metrics} --kernels={params.kernels:q}"
+        " --out $(dirname {output.cited}) >{log} 2>&1"
 
 
 rule import_csv:
@@ -119,7 +124,7 @@ rule import_csv:
     params:
         code=code,
     shell:
-        "python scripts/import_csv.py {input.csv:q} --out results/imports/{wildcards.name} >{log} 2>&1"
+        "python scripts/import_csv.py {input.csv:q} --out $(dirname {output.catalog}) >{log} 2>&1"
 
 
 rule catalog:
@@ -136,7 +141,8 @@ rule catalog:
     params:
         code=code,
     shell:
-        "python scripts/catalog.py --documents results/documents --imports {input.imports} --out {output} >{log} 2>&1"
+        "python scripts/catalog.py --documents $(dirname {input.runs}) --imports {input.imports} --out {output}"
+        " >{log} 2>&1"
 
 
 rule compare:

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from kernelcat import files, metrics
+from kernelcat import devices, files, metrics
 from kernelcat.errors import exit_code
 from kernelcat.grid import Configuration, conditions_digest
 from kernelcat.measure import exhausted, measure, rows
@@ -21,11 +21,14 @@ def main() -> None:
     parser.add_argument("--compile-cache", required=True, help="the folder that keeps compiled kernels")
     parser.add_argument("--after-out-of-memory", choices=("skip", "measure"), required=True, help="larger cases")
     parser.add_argument("--order-seed", type=int, required=True, help="what the order of the jobs was drawn with")
+    parser.add_argument("--gpu", help="the only GPU model to measure on: a part of its product's name")
     parser.add_argument("--csv", required=True)
     parser.add_argument("--record", required=True)
     arguments = parser.parse_args()
     job = json.loads(arguments.job)
     configuration = Configuration.from_json(job["configuration"])
+    if arguments.gpu and configuration.device == "cuda":
+        devices.leave_visible(arguments.gpu)
     # the job ends itself, with a result, before the cluster would end it without one
     seconds, warm = arguments.minutes * 60 - 30, arguments.process == "warm"
     record = None

@@ -1,6 +1,7 @@
 """Devices: which GPUs there are for a job, and one measuring process on each, whatever asks for it."""
 
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -9,12 +10,19 @@ from pathlib import Path
 
 import pynvml
 import pytest
+from conftest import ROOT
 
-from kernelcat import devices
+from kernelcat import devices, files, grid
 from kernelcat.errors import KernelcatError
 
 A, B, C = "GPU-aaaa1111", "GPU-bbbb2222", "GPU-bbbb3333"
 MIG = "MIG-0a1b2c"
+NAMES = {
+    A: "NVIDIA H200",
+    B: "NVIDIA A100-SXM4-80GB",
+    C: "NVIDIA L40S",
+    MIG: "NVIDIA H200 MIG 1g.18gb",
+}
 
 
 @pytest.fixture
@@ -30,6 +38,8 @@ def driver(monkeypatch):
         monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: len(known))
         monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
         monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", lambda handle: known[handle])
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", lambda uuid: uuid)
+        monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda uuid: NAMES[uuid])
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if visible is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
@@ -73,6 +83,75 @@ def test_without_a_driver_there_is_no_gpu_and_one_line_says_so(driver, known, vi
     with pytest.raises(KernelcatError, match="^device: expected a GPU that torch can use, found none .*$"):
         with devices.held("cuda"):
             pass
+
+
+@pytest.mark.parametrize(
+    ("model", "visible", "expected"),
+    [
+        ("NVIDIA H200", None, A),
+        ("h200", None, A),
+        ("H200", "2,0", A),
+        ("H200", f"{MIG},1", MIG),
+        ("a100", None, B),
+        ("A100-SXM4-80GB", "1", B),
+        ("80gb", None, B),
+        ("l40s", None, C),
+        ("nvidia", "2,0", f"{C},{A}"),
+    ],
+)
+def test_of_a_named_model_only_its_gpus_stay_visible(driver, model, visible, expected):
+    driver([A, B, C], visible)
+    devices.leave_visible(model)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
+    assert devices.gpus() == expected.split(",")
+
+
+@pytest.mark.parametrize(
+    ("model", "visible", "found"),
+    [
+        ("H100", None, "NVIDIA A100-SXM4-80GB, NVIDIA H200, NVIDIA L40S"),
+        ("H200", "1", "NVIDIA A100-SXM4-80GB"),
+        ("L40", "2,1", "NVIDIA A100-SXM4-80GB, NVIDIA L40S"),  # part of a word is another model
+        ("A100.SXM4", "1", "NVIDIA A100-SXM4-80GB"),
+        ("H200", "", "none"),
+    ],
+)
+def test_another_model_is_one_line_and_changes_nothing(driver, model, visible, found):
+    driver([A, B, C], visible)
+    with pytest.raises(KernelcatError) as raised:
+        devices.leave_visible(model)
+    assert str(raised.value) == f"gpu: expected a GPU whose name has {model!r} in it, found {found}"
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == visible
+
+
+NVML = """
+NVMLError = type("NVMLError", (Exception,), {})
+nvmlInit = lambda: None
+nvmlDeviceGetCount = lambda: 1
+nvmlDeviceGetHandleByIndex = nvmlDeviceGetHandleByUUID = lambda which: which
+nvmlDeviceGetUUID = lambda handle: "GPU-aaaa1111"
+nvmlDeviceGetName = lambda handle: "NVIDIA A100-SXM4-80GB"
+"""
+
+
+def test_a_job_that_lands_on_another_model_fails_before_it_measures_and_writes_nothing(tmp_path):
+    (tmp_path / "pynvml.py").write_text(NVML)
+    config = files.load(ROOT / "config/config.yaml") | {"device": "cuda", "gpu": "H200"}
+    found = grid.expand(config, suites=ROOT / "config/suites").by_path
+    path, configuration = next(iter(found.items()))
+    assert path.startswith("cuda-h200/")
+    results = [tmp_path / f"results/{path}.{suffix}" for suffix in ("csv", "json")]
+    command = [sys.executable, "scripts/measure.py", "--job", grid.job(configuration), "--minutes", "1"]
+    done = subprocess.run(
+        [*command, *shlex.split(grid.options(config)), "--csv", results[0], "--record", results[1]],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    expected = "kernelcat: gpu: expected a GPU whose name has 'H200' in it, found NVIDIA A100-SXM4-80GB\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
+    assert not (tmp_path / "results").exists()
 
 
 @pytest.fixture

@@ -139,6 +139,7 @@ def test_a_failed_run_has_a_log_and_no_marks(tmp_path):
     run = write(tmp_path, failed)["rms_norm/forward"]
     assert run["metadata"]["labels"] == {"liger_version": "0.8.5"}
     assert run["spec"].keys() & {"timing", "measurements"} == set()
+    assert (tmp_path / "documents/samples").is_dir()  # an output of the rule, even when no run has samples
     assert evidence.verify(catalog.read(tmp_path / "catalog.json"), tmp_path) == ([], 1, 0)
 
 

@@ -669,6 +669,20 @@ def test_how_jobs_run_changes_no_job(expand, changes):
     assert grid.options(CONFIG | changes) != grid.options(CONFIG)
 
 
+def test_a_named_gpu_model_changes_the_folder_and_nothing_that_is_measured(expand):
+    plain, named = (
+        expand({"rms_norm": RMS_NORM}, device="cuda", **changes) for changes in ({}, {"gpu": "NVIDIA A100-SXM4"})
+    )
+    assert [grid.job(cell) for cell in named.configurations] == [grid.job(cell) for cell in plain.configurations]
+    assert list(named.by_path) == [path.replace("cuda/", "cuda-nvidia-a100-sxm4/", 1) for path in plain.by_path]
+    assert list(named.priorities(3).values()) == list(plain.priorities(3).values())
+    assert shlex.split(grid.options(CONFIG | {"gpu": "NVIDIA A100"}))[-2:] == ["--gpu", "NVIDIA A100"]
+
+
+def test_a_named_gpu_model_says_nothing_about_a_cpu(expand):
+    assert list(expand({"rms_norm": RMS_NORM}, gpu="H200").by_path) == list(expand({"rms_norm": RMS_NORM}).by_path)
+
+
 def test_options_are_one_text_for_the_shell():
     text = grid.options(CONFIG | {"compile_cache": "my cache; rm *", "order_seed": 7})
     options = ["--process", "warm", "--compile-cache", "my cache; rm *", "--order-seed", "7"]

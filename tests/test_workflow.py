@@ -308,6 +308,7 @@ def test_an_import_that_cannot_be_read_fails_with_one_line(again):
     ("options", "line"),
     [
         (["device=tpu"], 'config/config.yaml: device: expected one of auto, cuda, cpu, found "tpu"'),
+        (["gpu=../h200"], "config/config.yaml: gpu: expected words of a GPU product's name: letters, digits"),
         (["suit=smoke"], "config/config.yaml: suit: expected"),
         (["process=cold"], 'config/config.yaml: process: expected one of warm, fresh, found "cold"'),
         (["protocol={cuda: graph, cpu: [graph]}"], "config/config.yaml: protocol.cpu: expected one of monotonic, f"),

@@ -6,6 +6,7 @@ back when that ends, however it ends. No file stays behind, and it holds between
 
 import contextlib
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -37,6 +38,23 @@ def _first_free(names: list[str], lock: socket.socket) -> str | None:
             lock.bind(f"\0kernelcat device {name}")
             return name
     return None
+
+
+def leave_visible(model: str) -> None:
+    """Leaves of the GPUs that this process sees, in CUDA_VISIBLE_DEVICES, those of the model: whose product's name has
+    `model` in it as whole words, in any case. "L4" is the NVIDIA L4 and not the L40.
+
+    Raises KernelcatError when there is none.
+    """
+    import pynvml
+
+    words = re.compile(rf"(?<![a-z0-9]){re.escape(model.lower())}(?![a-z0-9])")
+    names = {uuid: pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByUUID(uuid)) for uuid in gpus()}
+    found = [uuid for uuid, name in names.items() if words.search(name.lower())]
+    if not found:
+        there = ", ".join(sorted(set(names.values()))) or "none"
+        raise KernelcatError(f"gpu: expected a GPU whose name has {model!r} in it, found {there}")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(found)
 
 
 def gpus() -> list[str]:

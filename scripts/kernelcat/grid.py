@@ -81,10 +81,14 @@ class Grid:
 
     configurations: list[Configuration]
     left_out: list[tuple[Configuration, str]]
+    gpu: str | None = None
 
     @cached_property
     def by_path(self) -> dict[str, Configuration]:
-        return {configuration.path: configuration for configuration in self.configurations}
+        """The configurations by where their files lie below results/metrics/. Those for a GPU model that is named lie
+        beside those for another one: in cuda-h200/ instead of cuda/. What is measured is the same."""
+        folder = f"cuda-{identity.kebab(self.gpu)}/" if self.gpu else "cuda/"
+        return {re.sub("^cuda/", folder, found.path): found for found in self.configurations}
 
     def priorities(self, seed: int) -> dict[str, int]:
         """The order of measuring, by path: the higher the earlier. Small cases come first, so that what a larger one
@@ -93,7 +97,7 @@ class Grid:
 
         def place(path: str) -> tuple:
             found = self.by_path[path]
-            drawn = hashlib.sha256(f"{seed} {path}".encode()).hexdigest()
+            drawn = hashlib.sha256(f"{seed} {found.path}".encode()).hexdigest()
             return math.prod(found.case.axes.values()), found.kernel, found.case.key, drawn
 
         return {path: -number for number, path in enumerate(sorted(self.by_path, key=place))}
@@ -177,7 +181,7 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
             provider, mode, protocol = roofline.PROVIDER, roofline.MODE, roofline.PROTOCOL
             cell = Configuration(name, provider, mode, case, protocol, device, sampling)
             cells[cell.path] = cell
-    return Grid(list(cells.values()), list(left_out.values()))
+    return Grid(list(cells.values()), list(left_out.values()), config.get("gpu"))
 
 
 def _check(kernel: Kernel, path: Path) -> None:
@@ -258,8 +262,9 @@ def conditions_digest(job: dict) -> str:
 def options(config: dict) -> str:
     """The part of a config that says how jobs run, and changes no result, as arguments of scripts/measure.py."""
     values = {**config, "order_seed": int(config["order_seed"])}
-    names = ("process", "compile_cache", "order_seed", "after_out_of_memory")
-    return shlex.join(word for name in names for word in (f"--{name.replace('_', '-')}", str(values[name])))
+    names = ("process", "compile_cache", "order_seed", "after_out_of_memory", "gpu")
+    said = [name for name in names if name in values]
+    return shlex.join(word for name in said for word in (f"--{name.replace('_', '-')}", str(values[name])))
 
 
 @lru_cache

@@ -80,7 +80,7 @@ def plan(overrides: dict) -> Plan:
         raise KernelcatError(f"{beside}: expected the code of this command, found another: use the command of that")
     config = _updated(files.load(CONFIG), overrides)
     cells, own_kernels = grid.expand(config), config.get("kernels")
-    records = _records(grid.resolve_device(config["device"]))
+    records = _records({path.partition("/")[0] for path in cells.by_path})
     stale = [record.configuration for path, record in records.items() if path not in cells.by_path]
     absences, expected = _Absences(cells.configurations, stale), _Expected(records.values())
     rows = []
@@ -159,9 +159,9 @@ def _updated(config, overrides: dict):
     return config | changed
 
 
-def _records(device: str) -> dict[str, Record]:
-    """The records of a device, by the paths of their configurations."""
-    found = sorted((METRICS / device).rglob("*.json"))
+def _records(devices: Iterable[str]) -> dict[str, Record]:
+    """The records in the folders of these devices, by the paths of their configurations."""
+    found = [path for device in sorted(devices) for path in sorted((METRICS / device).rglob("*.json"))]
     return {path.relative_to(METRICS).as_posix().removesuffix(".json"): Record.load(path) for path in found}
 
 
