@@ -9,7 +9,7 @@ import re
 import shlex
 import tokenize
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -33,6 +33,10 @@ MEASURING = (
     "worker",
 )
 """The modules that every measurement runs through: a change to one of them makes all results stale."""
+
+
+MAX_CONFIGURATIONS = 50_000
+"""Far more than a GPU measures in a week, and few enough to plan: a few short lists may multiply to billions."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,7 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
     cells: dict[str, Configuration] = {}
     left_out: dict[str, tuple[Configuration, str]] = {}
     dtypes: set[str] = set()
+    number = itertools.count()
     for name, entry in suite.items():
         if name not in available:
             raise KernelcatError(f"{path}: expected a kernel ({', '.join(available)}), found {name!r}")
@@ -163,12 +168,16 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
                 raise KernelcatError(
                     f"{path}: {name}.providers: expected some of {', '.join(kernel.providers)}, found {provider!r}"
                 )
+        unavailable = {provider: kernel.providers[provider].unavailable(device) for provider in entry["providers"]}
         for case in _cases(kernel, entry, f"{path}: {name}"):
             dtypes.add(case.dtype)
             for mode, provider, protocol in itertools.product(entry["modes"], entry["providers"], protocols):
+                if next(number) == MAX_CONFIGURATIONS:
+                    expected = f"a grid of at most {MAX_CONFIGURATIONS} configurations"
+                    raise KernelcatError(f"{path}: {name}: expected {expected}, found more")
                 adaptive = sampling if PROTOCOLS[protocol].adaptive else None
                 cell = Configuration(name, provider, mode, case, protocol, device, adaptive)
-                if reason := kernel.providers[provider].unavailable(device):
+                if reason := unavailable[provider]:
                     left_out[cell.path] = cell, reason
                 else:
                     cells[cell.path] = cell
@@ -193,13 +202,12 @@ def _check(kernel: Kernel, path: Path) -> None:
         raise KernelcatError(f"{path}: {error}") from error
 
 
-def _cases(kernel: Kernel, entry: dict, place: str) -> list[Case]:
+def _cases(kernel: Kernel, entry: dict, place: str) -> Iterator[Case]:
     """The cases of a suite's entry: the product of its own lists, then of each of its `cases`."""
     sweeps = [(place, entry)] if "axes" in entry else []
     sweeps += [(f"{place}.cases.{number}", {**entry, **sweep}) for number, sweep in enumerate(entry.get("cases", []))]
     if not sweeps:
         raise KernelcatError(f"{place}: expected axes or cases, found neither")
-    cases = []
     for where, sweep in sweeps:
         if sweep["axes"].keys() != set(kernel.axes):
             raise KernelcatError(f"{where}.axes: expected {', '.join(kernel.axes)}, found {', '.join(sweep['axes'])}")
@@ -208,16 +216,15 @@ def _cases(kernel: Kernel, entry: dict, place: str) -> list[Case]:
             raise KernelcatError(f"{where}.scalars: expected some of {sorted(kernel.scalars)}, found {sorted(unknown)}")
         if "dtypes" not in sweep:
             raise KernelcatError(f"{where}: expected dtypes, found none")
-        axes_values = itertools.product(*(_list(sweep["axes"][axis]) for axis in kernel.axes))
-        scalar_values = list(itertools.product(*(_list(value) for value in scalars.values())))
-        for sizes, dtype, values in itertools.product(axes_values, sweep["dtypes"], scalar_values):
-            case = Case(dict(zip(kernel.axes, sizes, strict=True)), dtype, dict(zip(scalars, values, strict=True)))
+        lists = [*(sweep["axes"][axis] for axis in kernel.axes), sweep["dtypes"], *scalars.values()]
+        for values in itertools.product(*map(_list, lists)):
+            sizes, (dtype, *rest) = values[: len(kernel.axes)], values[len(kernel.axes) :]
+            case = Case(dict(zip(kernel.axes, sizes, strict=True)), dtype, dict(zip(scalars, rest, strict=True)))
             try:
                 kernel.shapes(kernel.inputs | kernel.outputs, case.axes)
             except KernelcatError as error:
                 raise KernelcatError(f"{where}.axes: {case.axes}: {error}") from error
-            cases.append(case)
-    return cases
+            yield case
 
 
 def _list(value) -> list:
