@@ -385,8 +385,14 @@ def refused(expand, entries: dict | str, changes: dict | None = None) -> str:
         ({"order_seed": -1}, "config.yaml: order_seed: expected an integer of at least 0, found -1"),
         ({"order_seed": "x"}, 'config.yaml: order_seed: expected an integer of at least 0, found "x"'),
         ({"process": "cold"}, 'config.yaml: process: expected one of warm, fresh, found "cold"'),
-        ({"compile_cache": ""}, 'config.yaml: compile_cache: expected the path of a folder, found ""'),
-        ({"compile_cache": None}, "config.yaml: compile_cache: expected the path of a folder, found null"),
+        (
+            {"compile_cache": ""},
+            'config.yaml: compile_cache: expected the path of a file or folder, without control characters, { and }, found ""',
+        ),
+        (
+            {"compile_cache": None},
+            "config.yaml: compile_cache: expected the path of a file or folder, without control characters, { and }, found null",
+        ),
         ({"imports": {"A b": "x.csv"}}, "config.yaml: imports.A b: expected a field name that is a name of a-z"),
         (
             {"kernels": "no_such_folder"},
@@ -668,9 +674,10 @@ def test_how_jobs_run_changes_no_job(expand, changes):
 
 
 def test_options_are_one_text_for_the_shell():
-    text = grid.options(CONFIG | {"compile_cache": "my cache; rm *", "order_seed": 7})
-    options = ["--process", "warm", "--compile-cache", "my cache; rm *", "--order-seed", "7"]
-    assert shlex.split(text) == [*options, "--after-out-of-memory", "skip"]
+    """Each name with its value in one word: a value may begin with a dash."""
+    text = grid.options(CONFIG | {"compile_cache": "-my cache; rm *", "order_seed": 7})
+    options = ["--process=warm", "--compile-cache=-my cache; rm *", "--order-seed=7", "--after-out-of-memory=skip"]
+    assert shlex.split(text) == options
 
 
 # ---- what expanding costs

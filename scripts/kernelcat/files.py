@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from kernelcat.errors import KernelcatError
-from kernelcat.identity import MAX_INTEGER, canonical_json
+from kernelcat.identity import MAX_DEPTH, MAX_INTEGER, canonical_json
 
 PART = ".part"
 """How the names of temporary files end."""
@@ -54,7 +54,7 @@ def load(path: str | Path, limit: int | None = MAX_BYTES) -> object:
     schema only: a date is text, tags other than the core's are refused.
 
     Raises KernelcatError with one line, "path: …", with line and column where they are known, for what cannot be read,
-    is too big, not UTF-8, empty, no JSON or YAML, holds a key twice, NaN, infinities or endless nesting.
+    is too big, not UTF-8, empty, no JSON or YAML, holds a key twice, NaN, infinities or more than MAX_DEPTH levels.
     """
     name = "standard input" if str(path) == "-" else _one_line(str(path))
     data = _read(path, name, limit)
@@ -69,11 +69,15 @@ def load(path: str | Path, limit: int | None = MAX_BYTES) -> object:
         raise KernelcatError(f"{name}: expected a JSON or YAML document, found an empty file")
     as_json = text.lstrip()[0] in "{[" if str(path) == "-" else str(path).endswith(".json")
     try:
-        return _json(text) if as_json else _yaml(text)
+        value = _json(text) if as_json else _yaml(text)
+        if not _is_bounded(value):
+            raise RecursionError
     except _Refused as error:
         raise KernelcatError(f"{name}: {error}") from error
     except RecursionError as error:
-        raise KernelcatError(f"{name}: expected a document of bounded depth, found endless nesting") from error
+        expected = f"a document of bounded depth, found more than {MAX_DEPTH} levels"
+        raise KernelcatError(f"{name}: expected {expected}") from error
+    return value
 
 
 class _Refused(Exception):
@@ -91,6 +95,21 @@ def _read(path: str | Path, name: str, limit: int | None) -> bytes:
         raise KernelcatError(f"{name}: expected a file, found: {error.strerror or error}") from error
     except ValueError as error:  # a NUL in the path
         raise KernelcatError(f"{name}: expected a file, found: {error}") from error
+
+
+def _is_bounded(value: object) -> bool:
+    """Whether nothing that walks through the value will meet the interpreter's recursion limit."""
+    level = [[value]]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            item
+            for outer in level
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return True
+    return False
 
 
 def _json(text: str) -> object:

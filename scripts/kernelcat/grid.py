@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import math
+import os
 import re
 import shlex
 import tokenize
@@ -139,11 +140,11 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
             raise KernelcatError(f"{source}: protocol.{device}: expected one of {', '.join(known)}, found {protocol!r}")
     # JSON Schema calls 1000.0 an integer too
     sampling = Sampling(**config["sampling"] | {"samples": int(config["sampling"]["samples"])})
-    cache = Path(config["compile_cache"])
-    if cache.exists() and not cache.is_dir():
-        raise KernelcatError(f"{source}: compile_cache: expected a folder, found the file {str(cache)!r}")
+    cache = config["compile_cache"]
+    if os.path.exists(cache) and not os.path.isdir(cache):
+        raise KernelcatError(f"{source}: compile_cache: expected a folder, found the file {cache!r}")
     path = Path(suites) / f"{config['suite']}.yaml"
-    if not path.is_file():
+    if not os.path.isfile(path):  # unlike Path.is_file false for a name that is too long
         found = ", ".join(sorted(entry.stem for entry in Path(suites).glob("*.yaml")))
         raise KernelcatError(f"{source}: suite: expected one of {found}, found {config['suite']!r}")
     suite = files.load(path)
@@ -192,8 +193,9 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
 def _check(kernel: Kernel, path: Path) -> None:
     """Raises KernelcatError for a kernel that could not be measured or documented, before anything is measured."""
     for name, provider in kernel.providers.items():
-        if not isinstance(provider, Provider) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-            expected = "names of letters, digits and . _ - with a Provider each"
+        known = isinstance(provider, Provider) and isinstance(name, str)
+        if not known or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+            expected = "names of at most 100 letters, digits and . _ - with a Provider each"
             raise KernelcatError(f"{path}: providers: expected {expected}, found {name!r}")
     _measuring_code(path)
     try:
@@ -255,7 +257,7 @@ def options(config: dict) -> str:
     """The part of a config that says how jobs run, and changes no result, as arguments of scripts/measure.py."""
     values = {**config, "order_seed": int(config["order_seed"])}
     names = ("process", "compile_cache", "order_seed", "after_out_of_memory")
-    return shlex.join(word for name in names for word in (f"--{name.replace('_', '-')}", str(values[name])))
+    return shlex.join(f"--{name.replace('_', '-')}={values[name]}" for name in names)
 
 
 @lru_cache

@@ -108,11 +108,12 @@ def _row(objects: dict[str, dict], run: Run, baseline: Run | None) -> dict:
     measured = _measurements(spec)
     software = at(environment, "software")
     scalars = at(case, "scalars")
+    scalars = scalars if isinstance(scalars, dict) else {}
     values = {
         **{name: getattr(run, name) for name in ("run", "kernel", "mode", "provider", "case", "device", "status")},
         "dtype": run.case.rpartition("-")[2],
         "axes": _numbers(at(case, "axes")),
-        "scalars": _numbers({name: at(scalars, name, "value") for name in scalars or ()}),
+        "scalars": _numbers({name: at(scalars, name, "value") for name in scalars}),
         "protocol": text_at(objects.get(run.protocol), "metadata", "name", default=run.protocol or UNSPECIFIED),
         "reason": run.reason,
         **{f"{name}_ns": at(latency, name) or measured.get(("latency", name)) for name in _NS},
