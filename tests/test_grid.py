@@ -387,11 +387,11 @@ def refused(expand, entries: dict | str, changes: dict | None = None) -> str:
         ({"process": "cold"}, 'config.yaml: process: expected one of warm, fresh, found "cold"'),
         (
             {"compile_cache": ""},
-            'config.yaml: compile_cache: expected the path of a file or folder, without control characters, { and }, found ""',
+            'config.yaml: compile_cache: expected a path without control characters and { } < >, found ""',
         ),
         (
             {"compile_cache": None},
-            "config.yaml: compile_cache: expected the path of a file or folder, without control characters, { and }, found null",
+            "config.yaml: compile_cache: expected a path without control characters and { } < >, found null",
         ),
         ({"imports": {"A b": "x.csv"}}, "config.yaml: imports.A b: expected a field name that is a name of a-z"),
         (
