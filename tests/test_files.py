@@ -199,6 +199,16 @@ def test_canonical_json_is_yaml_too(value):
         assert files._yaml(canonical_json(value).decode()) == value
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.yaml"])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a": ', "}")])
+def test_depth_is_bounded(tmp_path, name, opening, closing):
+    """What walks through a document recurses, and must never meet the interpreter's limit."""
+    text = opening * 99 + "[]" + closing * 99
+    assert loaded(tmp_path, name, text) == json.loads(text)
+    deeper = refused(tmp_path, name, f"{opening}{text}{closing}")
+    assert deeper == "expected a document of bounded depth, found more than 100 levels"
+
+
 # ---- what is read
 
 

@@ -3,8 +3,8 @@
     python tests/fuzz/fuzz.py TARGET [-max_total_time=600] [libFuzzer's other options] [FOLDER with more inputs]
 
 Any input gives a result or one KernelcatError, whose text is one printable line; what is accepted obeys the laws that
-the targets assert. An input that breaks this is written to the current folder, and with its file in place of the
-options it is tried again. The seeds, and what the fuzzer has found to be of interest, lie in .cache/fuzz/TARGET.
+the targets assert. An input that breaks this is written to .cache/fuzz, and with its file in place of the options it
+is tried again. The seeds, and what the fuzzer has found to be of interest, lie in .cache/fuzz/TARGET.
 """
 
 import contextlib
@@ -215,7 +215,7 @@ def main() -> None:
     try:
         import atheris
     except ImportError:
-        sys.exit("make fuzz needs atheris, and this Python has none: pip install atheris")
+        sys.exit(f"fuzzing needs atheris, which is not installed: {sys.executable} -m pip install atheris")
     if len(sys.argv) < 2 or sys.argv[1] not in TARGETS:
         sys.exit(f"usage: {sys.argv[0]} {'|'.join(TARGETS)} [libFuzzer's options] [FOLDER or FILE…]")
     name, options = sys.argv[1], sys.argv[2:]
@@ -229,7 +229,13 @@ def main() -> None:
     corpus.mkdir(parents=True, exist_ok=True)
     for number, data in enumerate(seeds(name)):
         (corpus / f"seed{number}").write_bytes(data)
-    limits = ["-max_len=65536", "-timeout=20", "-report_slow_units=2", "-rss_limit_mb=2048"]
+    limits = [
+        f"-artifact_prefix={corpus}-",
+        "-max_len=65536",
+        "-timeout=20",
+        "-report_slow_units=2",
+        "-rss_limit_mb=2048",
+    ]
 
     def mutate(data: bytes, most: int, seed: int) -> bytes:
         found = mutated(name, data, most, seed) if seed % 2 else None
