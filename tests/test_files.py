@@ -154,6 +154,7 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
         ("!x {}", "line 1, column 1: expected a value of YAML's core schema"),
         ("a: !!int x", "line 1, column 4: expected a value of YAML's core schema"),
         ("a: &x [*x]", "line 1, column 4: expected a document of bounded depth, found an alias inside"),
+        ("a: &a " + "x" * 10_000 + "\nb: [" + "*a, " * 100 + "]", "line 1, column 4: expected at most 10000 values by"),
         (BOMB, "line 1, column 22: expected at most 10000 values by alias, found more"),
         ("[" * 100_000, "expected a document of bounded depth, found more than 100 levels"),
         ("a: *z", "line 1, column 4: expected YAML 1.2: found undefined alias"),
@@ -166,7 +167,7 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
         ("", "expected a JSON or YAML document, found an empty file"),
         (b"a: \xe9", "line 1: expected UTF-8, found byte 0xe9"),
     ],
-    ids=range(26),
+    ids=range(27),
 )
 def test_yaml_refuses(tmp_path, text, message):
     assert refused(tmp_path, "a.yaml", text).startswith(message)

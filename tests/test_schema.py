@@ -926,6 +926,7 @@ def test_pointer_escapes():
 def test_a_fault_is_one_line():
     fault = Fault("/a\nb", '"x"', "text")
     assert str(fault) == '/a\\nb: expected text, found "x"'
+    assert len(str(Fault("/" + "a" * 10**6, '"x"', "text"))) < 1100
     assert str(Fault("", "[]", "an object")) == "top level: expected an object, found []"
 
 

@@ -222,7 +222,8 @@ class _Nodes:
         at = _place(node.start_mark)
         if id(node) in self.open:
             raise _Refused(f"{at}expected a document of bounded depth, found an alias inside what it names")
-        self.aliased += id(node) in self.seen
+        if id(node) in self.seen:
+            self.aliased += 1 + len(node.value) // 100  # a long text is like many values: messages may quote them all
         if self.aliased > MAX_ALIASED:
             raise _Refused(f"{at}expected at most {MAX_ALIASED} values by alias, found more")
         self.seen.add(id(node))

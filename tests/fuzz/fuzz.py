@@ -124,7 +124,7 @@ def documents(data: bytes, folder: Path) -> None:
             list(exporting.rows(catalog.manifests(found)))
         for fault in evidence.verify(found, folder)[0]:
             assert_printable(fault)
-        for row in rows:
+        for row in rows[:3]:
             assert_printable(*why.lines(found, row["run"], folder))
         with refusals():
             compared = compare.compare(found, found, (folder, folder))
