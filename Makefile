@@ -7,6 +7,8 @@ VENV ?= .venv
 SNAKEMAKE_FLAGS ?=
 PYTEST_FLAGS ?=
 BENCH_FLAGS ?=
+# For how long `make fuzz` fuzzes each reader, and libFuzzer's other options.
+FUZZ_FLAGS ?= -max_total_time=600
 
 # What `make lock` locks. torch's CUDA build accepts one triton only, its CPU build brings none: this is the one.
 TORCH = 2.13.0
@@ -71,6 +73,10 @@ bench-overhead: .venv  ## time what a configuration costs besides its sampling (
 .PHONY: bench-report
 bench-report: .venv  ## time the report of 10,000 runs
 	@$(in_venv) python tests/benchmarks/bench_report.py
+
+.PHONY: fuzz
+fuzz: .venv  ## fuzz what reads files, ten minutes a reader; needs atheris (FUZZ_FLAGS="-max_total_time=60")
+	@$(in_venv); for reader in suites imports documents; do python tests/fuzz/fuzz.py $$reader $(FUZZ_FLAGS); done
 
 .PHONY: format
 format: .venv  ## put the code into its form

@@ -124,7 +124,7 @@ rule import_csv:
     params:
         code=code,
     shell:
-        "python scripts/import_csv.py {input.csv:q} --out $(dirname {output.catalog}) >{log} 2>&1"
+        "python scripts/import_csv.py --out $(dirname {output.catalog}) -- {input.csv:q} >{log} 2>&1"
 
 
 rule catalog:
@@ -160,8 +160,8 @@ rule compare:
     params:
         code=code,
     shell:
-        "python scripts/compare.py {input.old:q} {input.new} --markdown {output.markdown} --json {output.json}"
-        " --junit {output.junit} >{log} 2>&1"
+        "python scripts/compare.py --markdown {output.markdown} --json {output.json} --junit {output.junit}"
+        " -- {input.old:q} {input.new} >{log} 2>&1"
 
 
 rule report:

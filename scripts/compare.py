@@ -19,7 +19,7 @@ def main() -> None:
     paths = arguments.old, arguments.new
     found = compare.compare(*map(catalog.read, paths), [Path(path).parent for path in paths])
     for format in ("markdown", "json", "junit"):
-        files.write(getattr(arguments, format), compare.FORMATS[format](found).encode())
+        files.write(getattr(arguments, format), compare.FORMATS[format](found).encode(errors="backslashreplace"))
     print(*compare.summary_lines(found), sep="\n")
 
 

@@ -62,6 +62,8 @@ def test_endless_nesting_is_left_to_the_schema():
     for _ in range(5000):
         value = {"a": value}
     assert normalised(value) == {"a": value["a"]}
+    latencies = {"kind": "BenchmarkRun", "spec": {"timing": {"latencyNs": value, "rawSamples": value}}}
+    assert normalised(latencies)["spec"]["timing"]["latencyNs"]["a"] is value["a"]
 
 
 @pytest.mark.parametrize("value", [None, 1, "1 ms", [], {}, {"kind": []}, {"kind": "BenchmarkRun", "spec": 1}])

@@ -231,9 +231,13 @@ def test_a_written_catalog_is_read_back(tmp_path):
         ('{"kind": "Other"}', 'expected an object with kind "Catalog", found "Other"'),
         ('{"kind": "Catalog"}', "objects: expected an object, found null"),
         ('{"kind": "Catalog", "objects": {"x": {}}}', "expected a manifest with apiVersion, kind, metadata and spec"),
+        (
+            json.dumps({**GOOD, "objects": {"../x": FAILED}, "aliases": {}}),
+            "objects: expected digests as names, found ../x",
+        ),
         (json.dumps({**GOOD, "aliases": {RUN: [1]}}), "BenchmarkRun without a name: metadata: expected an object"),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_what_is_no_catalog_is_not_read(tmp_path, text, message):
     path = tmp_path / "catalog.json"
@@ -455,6 +459,20 @@ def test_the_fastest_right_provider_of_each_workload():
         ("backward", "torch", 2),
         ("full", "torch", 1),
     ]
+
+
+@pytest.mark.parametrize("scalars", [[{}], ["eps"], "eps", 1, {"eps": 1}, {"eps": {"value": "x"}}])
+def test_scalars_that_are_none_have_no_column(scalars):
+    """Documents of others are read before anything is validated."""
+    [row] = query.rows(changed(("objects", WORKLOAD, "spec", "scalars"), scalars, build(IMPORTED)))
+    assert row["scalars"] == {}
+
+
+def test_names_of_an_environment_are_printed_as_text():
+    found = changed(("objects", ENVIRONMENT, "spec", "software"), {"\n\x1b[31m": 1, "x" * 10**5: 1})
+    lines = why.lines(found, RUN, "nowhere")
+    assert all(line.isprintable() for line in lines)
+    assert max(map(len, lines)) < 1000
 
 
 @pytest.mark.parametrize("digest", [RUN, RUN[7:], RUN[:15], RUN[7:15]])

@@ -11,10 +11,30 @@ import pytest
 from conftest import ROOT
 
 from kernelcat import cli
+from kernelcat.errors import KernelcatError, exit_code
 
 SEED = ROOT / "tests/data/seed"
 CSV = SEED / "rms_norm-backward-huggingface-a100.csv"
 RUN = "sha256:21df0b654e59f793c2f8d87b3f81249867881ad9ca5ae2325bc218aebafbab14"
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\x1b[31mb", "a\u2028b", "a\ud800b", "x" * 10**6])
+def test_an_error_is_one_printable_line(text, capsys):
+    """Errors quote names from the input, and terminals obey escape sequences."""
+
+    def fails():
+        raise KernelcatError(f"{KernelcatError(text)}")
+
+    assert exit_code(fails) == 1
+    said = capsys.readouterr().err
+    assert said.endswith("\n")
+    assert said[:-1].isprintable()
+    assert len(said) < 5000
+
+
+def test_a_file_that_the_system_refuses_is_one_printable_line(capsys):
+    assert cli.main(["import", str(CSV), "--out", "/proc/a\n\x1b[31mb"]) == 1
+    assert capsys.readouterr().err.startswith("kernelcat: /proc/a\\n\\u001b[31mb")
 
 
 @pytest.fixture

@@ -114,6 +114,35 @@ class Catalogs:
         return [made, *cited.values()]
 
 
+@pytest.mark.parametrize("samples", [[0.0, 0.002], [-1.0, 1.5], [1e300, 1e-3, 1e-3], ["1"], [[]], [], {}])
+def test_samples_that_are_no_times_decide_nothing(catalogs, samples):
+    """Zeros would make infinite ratios, which no JSON holds; who made the file made its digest, too."""
+    paths = [catalogs.make(name, {"samples": [1.0, 1.1]}) for name in ("old", "new")]
+    for path in paths:
+        found = catalog.read(path)
+        [run] = [value for value in found["objects"].values() if value["kind"] == "BenchmarkRun"]
+        data = json.dumps({"samples": samples}).encode()
+        uri = "documents/samples/x.json"
+        files.write(catalogs.folder / path.split("/")[-2] / uri, data)
+        run["spec"]["timing"] = {
+            "latencyNs": {"median": 1000},
+            "samples": len(samples),
+            "rawSamples": {"uri": uri, "digest": f"sha256:{hashlib.sha256(data).hexdigest()}"},
+        }
+        catalog.write(path, catalog.build(found["objects"].values()))
+    [pair] = compared(*paths).pairs
+    assert (pair.verdict, pair.reason) == ("undecided", "neither samples nor a confidence interval at hand")
+
+
+def test_a_lone_surrogate_can_be_written(catalogs, tmp_path):
+    path = catalogs.make("old", {"status": "timeout"})
+    text = files.Path(path).read_text().replace("/liger/", "/\\ud800/")
+    files.Path(path).write_text(text)
+    for format in compare.FORMATS:
+        assert cli.main(["compare", path, path, "--format", format, "--out", str(tmp_path / format)]) == 0
+    assert json.loads((tmp_path / "json").read_text())["pairs"][0]["provider"] == "\ud800"
+
+
 @pytest.fixture
 def catalogs(tmp_path):
     return Catalogs(tmp_path)

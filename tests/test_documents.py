@@ -207,6 +207,34 @@ def test_no_file_outside_the_catalog_s_folder_is_read(tmp_path, uri):
     assert "expected a path below the catalog" in fault
 
 
+@pytest.mark.parametrize("uri", [".", "./", "a\0b", "x" * 5000])
+def test_evidence_that_is_no_file_is_a_fault(tmp_path, uri):
+    """Any of these may stand in a catalog that nobody has validated; the first two are valid."""
+
+    def change(spec):
+        spec["timing"]["rawSamples"]["uri"] = uri
+
+    [fault] = rewritten(tmp_path, change)
+    assert "raw samples: " in fault and "expected a file, found none" in fault
+    assert fault.isprintable()
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"samples": [1e999]}', f'{{"samples": [{"9" * 400}]}}', '{"samples": ' + "[" * 10**5, '"a"']
+)
+def test_evidence_that_is_no_samples_is_a_fault(tmp_path, text):
+    """Under a digest of its own: who makes the one makes the other."""
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents/x.json").write_text(text)
+
+    def change(spec):
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        spec["timing"]["rawSamples"] = {"uri": "documents/x.json", "digest": f"sha256:{digest}"}
+
+    [fault] = rewritten(tmp_path, change)
+    assert fault.endswith("documents/x.json: expected {samples: [milliseconds], unit: ms}, found something else")
+
+
 def test_evidence_at_an_address_is_left_alone(tmp_path):
     def change(spec):
         spec["timing"]["rawSamples"]["uri"] = "https://example.org/samples.json"

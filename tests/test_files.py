@@ -78,7 +78,7 @@ def test_every_number_survives_its_canonical_text(number):
         ("1e400", "expected finite numbers, found 1e400"),
         ("9" * 401, "expected integers within ±(2^53-1), found one of 401 digits"),
         ("9" * 10_000, "expected integers within ±(2^53-1), found one of 10000 digits"),
-        ("[" * 100_000, "expected a document of bounded depth, found endless nesting"),
+        ("[" * 100_000, "expected a document of bounded depth, found more than 100 levels"),
         ('{"a":\n 1,}', "line 2, column 4: expected JSON: "),
         ('{"a": 1} x', "line 1, column 10: expected JSON: Extra data"),
         ("a: 1", "line 1, column 1: expected JSON: "),
@@ -154,8 +154,9 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
         ("!x {}", "line 1, column 1: expected a value of YAML's core schema"),
         ("a: !!int x", "line 1, column 4: expected a value of YAML's core schema"),
         ("a: &x [*x]", "line 1, column 4: expected a document of bounded depth, found an alias inside"),
+        ("a: &a " + "x" * 10_000 + "\nb: [" + "*a, " * 100 + "]", "line 1, column 4: expected at most 10000 values by"),
         (BOMB, "line 1, column 22: expected at most 10000 values by alias, found more"),
-        ("[" * 100_000, "expected a document of bounded depth, found endless nesting"),
+        ("[" * 100_000, "expected a document of bounded depth, found more than 100 levels"),
         ("a: *z", "line 1, column 4: expected YAML 1.2: found undefined alias"),
         ("a: 1\n---\nb: 2", "line 2, column 1: expected YAML 1.2: expected a single document"),
         ("a:\n\t- b", "line 2, column 1: expected YAML 1.2: "),
@@ -166,7 +167,7 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
         ("", "expected a JSON or YAML document, found an empty file"),
         (b"a: \xe9", "line 1: expected UTF-8, found byte 0xe9"),
     ],
-    ids=range(26),
+    ids=range(27),
 )
 def test_yaml_refuses(tmp_path, text, message):
     assert refused(tmp_path, "a.yaml", text).startswith(message)
@@ -197,6 +198,16 @@ def test_any_text_is_read_or_refused(text):
 def test_canonical_json_is_yaml_too(value):
     if "\\u007f" not in json.dumps(value) and "\x7f" not in json.dumps(value, ensure_ascii=False):
         assert files._yaml(canonical_json(value).decode()) == value
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.yaml"])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a": ', "}")])
+def test_depth_is_bounded(tmp_path, name, opening, closing):
+    """What walks through a document recurses, and must never meet the interpreter's limit."""
+    text = opening * 99 + "[]" + closing * 99
+    assert loaded(tmp_path, name, text) == json.loads(text)
+    deeper = refused(tmp_path, name, f"{opening}{text}{closing}")
+    assert deeper == "expected a document of bounded depth, found more than 100 levels"
 
 
 # ---- what is read

@@ -385,8 +385,22 @@ def refused(expand, entries: dict | str, changes: dict | None = None) -> str:
         ({"order_seed": -1}, "config.yaml: order_seed: expected an integer of at least 0, found -1"),
         ({"order_seed": "x"}, 'config.yaml: order_seed: expected an integer of at least 0, found "x"'),
         ({"process": "cold"}, 'config.yaml: process: expected one of warm, fresh, found "cold"'),
-        ({"compile_cache": ""}, 'config.yaml: compile_cache: expected the path of a folder, found ""'),
-        ({"compile_cache": None}, "config.yaml: compile_cache: expected the path of a folder, found null"),
+        (
+            {"compile_cache": ""},
+            'config.yaml: compile_cache: expected a path without control characters and { } < >, found ""',
+        ),
+        (
+            {"compile_cache": None},
+            "config.yaml: compile_cache: expected a path without control characters and { } < >, found null",
+        ),
+        *(
+            ({key: value}, f"config.yaml: {key}{name}: expected a path without control characters and {{ }} < >, found")
+            for key, name in (("compile_cache", ""), ("baseline", ""), ("kernels", ""), ("imports", ".a"))
+            for text in ("a\nb", "a\0b", "a\x1bb", "{name}.csv", "<results>/a", "x" * 4001)
+            for value in [{"a": text} if name else text]
+        ),
+        ({"kernels": "x" * 300}, "config.yaml: kernels: expected a folder with kernel files, found 'xxx"),
+        ({"suite": "x" * 300}, "config.yaml: suite: expected one of own, found 'xxx"),
         ({"imports": {"A b": "x.csv"}}, "config.yaml: imports.A b: expected a field name that is a name of a-z"),
         (
             {"kernels": "no_such_folder"},
@@ -414,6 +428,7 @@ def test_faults_of_a_config(expand, changes, message):
         ({"axes": None}, "rms_norm: expected axes or cases, found neither"),
         ({"axes": {"rows": 64, "width": 2}}, "rms_norm.axes: expected rows, hidden, found rows, width"),
         ({"axes": {"rows": 64}}, "rms_norm.axes: expected rows, hidden, found rows"),
+        ({"axes": {"rows": 64, "a\nb": 1}}, r"rms_norm.axes: expected rows, hidden, found rows, a\nb"),
         ({"axes": {**RMS_NORM["axes"], "x": 1}}, "rms_norm.axes: expected rows, hidden, found rows, hidden, x"),
         ({"scalars": {"epsilon": 1}}, "rms_norm.scalars: expected some of ['eps'], found ['epsilon']"),
         ({"scalars": {"eps": "tiny"}}, 'rms_norm.scalars.eps: expected finite numbers, found "tiny"'),
@@ -433,6 +448,25 @@ def test_faults_of_a_config(expand, changes, message):
 def test_faults_of_a_suite(expand, tmp_path, changes, message):
     entry = {key: value for key, value in {**RMS_NORM, **changes}.items() if value is not None}
     assert refused(expand, {"softmax": RMS_NORM, "rms_norm": entry}).startswith(f"{tmp_path / 'own.yaml'}: {message}")
+
+
+@pytest.mark.parametrize("sizes", [list(range(1, 10_001)), [1] * 10_000])
+def test_a_grid_is_bounded(expand, tmp_path, sizes):
+    """A few lines multiply to more than any memory holds."""
+    entry = {**RMS_NORM, "axes": {"rows": sizes, "hidden": sizes}, "scalars": {"eps": sizes}}
+    expected = f"rms_norm: expected a grid of at most {grid.MAX_CONFIGURATIONS} configurations, found more"
+    assert refused(expand, {"rms_norm": entry}) == f"{tmp_path / 'own.yaml'}: {expected}"
+
+
+@pytest.mark.parametrize("name", ["../x", "", "-x", "a\nb", "x" * 101, 5])
+def test_a_provider_is_named_as_a_folder_can_be(expand, tmp_path, name):
+    own = tmp_path / "kernels"
+    own.mkdir()
+    text = (kernels.FOLDER / "rms_norm.py").read_text()
+    (own / "mine.py").write_text(f"{text}\nKERNEL.providers[{name!r}] = KERNEL.providers['liger']\n")
+    said = refused(expand, {"mine": RMS_NORM}, {"kernels": str(own)})
+    expected = "providers: expected names of at most 100 letters, digits and . _ - with a Provider each, found "
+    assert said == f"{own / 'mine.py'}: {expected}{name!r}"
 
 
 @pytest.mark.parametrize(
@@ -684,9 +718,10 @@ def test_a_named_gpu_model_says_nothing_about_a_cpu(expand):
 
 
 def test_options_are_one_text_for_the_shell():
-    text = grid.options(CONFIG | {"compile_cache": "my cache; rm *", "order_seed": 7})
-    options = ["--process", "warm", "--compile-cache", "my cache; rm *", "--order-seed", "7"]
-    assert shlex.split(text) == [*options, "--after-out-of-memory", "skip"]
+    """Each name with its value in one word: a value may begin with a dash."""
+    text = grid.options(CONFIG | {"compile_cache": "-my cache; rm *", "order_seed": 7})
+    options = ["--process=warm", "--compile-cache=-my cache; rm *", "--order-seed=7", "--after-out-of-memory=skip"]
+    assert shlex.split(text) == options
 
 
 # ---- what expanding costs

@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -738,6 +739,29 @@ def test_bounded_nesting_is_none():
     assert faults({**catalog(), "index": nested(98)}) == []
 
 
+def test_many_objects_in_a_set_are_refused_in_time():
+    """They cannot be sorted, and comparing each with each takes minutes."""
+    document = changed(manifest(CODE), "spec.support.dtypes", [{"a": number} for number in range(5000)])
+    start = time.process_time()
+    assert len(faults(document)) == 5000
+    assert time.process_time() - start < 5
+
+
+def test_a_set_does_not_repeat_what_is_no_text():
+    found = faults(changed(manifest(CODE), "spec.support.dtypes", [{"a": 1, "b": 2}, {"b": 2, "a": 1}]))
+    assert ("/spec/support/dtypes", "a list without repetition") in {(fault.pointer, fault.expected) for fault in found}
+
+
+def test_faults_of_many_axes_are_short():
+    """Each names the axes: all of them in each of thousands of faults are gigabytes."""
+    document = manifest("OperationSpec")
+    document["spec"]["axes"] |= {f"axis{n}": {"role": "variable", "type": "integer"} for n in range(1000)}
+    document["spec"]["inputs"][0]["tensor"]["shape"] = ["nowhere"] * 1000
+    found = faults(document)
+    assert len(found) == 1000
+    assert max(len(str(fault)) for fault in found) < 250
+
+
 # ---- the schema files
 
 
@@ -902,6 +926,7 @@ def test_pointer_escapes():
 def test_a_fault_is_one_line():
     fault = Fault("/a\nb", '"x"', "text")
     assert str(fault) == '/a\\nb: expected text, found "x"'
+    assert len(str(Fault("/" + "a" * 10**6, '"x"', "text"))) < 1100
     assert str(Fault("", "[]", "an object")) == "top level: expected an object, found []"
 
 

@@ -57,7 +57,11 @@ BAD_KERNELS = {
     "bad_names": ("providers={", 'providers={"../x": Provider(None), '),
     "bad_shapes": ('"y": tensor("rows")', '"y": tensor("lines")'),
     "bad_helper": ("Twice", "Two"),
+    "bad_slug": ('slug="twice"', 'slug="../../x"'),
+    "bad_providers": ("providers={", 'providers={"x" * 101: Provider(None), '),
+    "bad_error": ("KERNEL = ", 'raise ValueError("<b>\\x1b[31m\\nand more")\nKERNEL = '),
 }
+SHELL = "x y; $(touch pwned) `touch pwned` 'a' \"b\" &"
 SOFTMAX = [
     f"softmax/forward/{provider}/hidden{hidden}-rows2-fp32" for provider in ("liger", "torch") for hidden in (16, 8)
 ]
@@ -317,9 +321,19 @@ def test_an_import_that_cannot_be_read_fails_with_one_line(again):
             "config/config.yaml: suite: expected one of liger, llama_3_8b, release, smoke, tiny, found 'none'",
         ),
         (["suite=../tiny"], "config/config.yaml: suite: expected the name of a file in config/suites/"),
-        (["kernels=bad_names"], "bad_names/twice.py: providers: expected names of letters, digits and . _ -"),
+        (["kernels=bad_names"], "bad_names/twice.py: providers: expected names of at most 100 letters, digits"),
         (["kernels=bad_shapes"], "bad_shapes/twice.py: OperationSpec"),
         (["kernels=bad_helper"], "bad_helper/_help.py: cannot be read: "),
+        (["kernels=bad_slug"], "bad_slug/twice.py: OperationSpec ../../x: /metadata/name: expected a name"),
+        (["kernels=bad_providers"], "bad_providers/twice.py: providers: expected names of at most 100 letters, digits"),
+        (["kernels=bad_error"], r"bad_error/twice.py: cannot be read: ValueError: <b>\u001b[31m"),
+        (
+            ['imports={a: "a\\n\\e[31m.csv"}'],
+            "config/config.yaml: imports.a: expected a path without control characters and {",
+        ),
+        (['imports={"../x": a.csv}'], "config/config.yaml: imports.../x: expected a field name that is a name of a-z"),
+        (['imports={a: "{name}.csv"}'], "config/config.yaml: imports.a: expected a path without control characters an"),
+        (["suite=" + "a" * 5000], "config/config.yaml: suite: expected one of liger, llama_3_8b, release, smoke, tiny"),
         (["kernels=nowhere"], "config/config.yaml: kernels: expected a folder with kernel files, found 'nowhere'"),
     ],
 )
@@ -334,8 +348,42 @@ def test_a_bad_config_is_one_line_before_any_job(fresh, options, line):
     assert result.returncode == 1
     [said] = [text for text in result.stdout.splitlines() if text.startswith("kernelcat: ")]
     assert said.startswith(f"kernelcat: {line}")
+    assert said.isprintable()
     assert "Traceback" not in result.stdout
     assert not (fresh.folder / "results").exists()
+
+
+def test_hostile_names_and_texts_are_data(fresh):
+    """Paths for the shell, and a kernel whose title, provider and error carry markup, commands and escape sequences:
+    all is measured and imported, nothing is executed, and nothing appears outside of results/."""
+    set_up(fresh)
+    folder = fresh.folder
+    (folder / SHELL).mkdir()
+    text = f"<img src=x onerror=alert(1)>\n\x1b[31m{SHELL}"
+    fails = f"f..{'x' * 90}"
+    kernel = KERNEL.replace("KERNEL =", f"def fail(x):\n    raise ValueError({text!r})\n\n\nKERNEL =")
+    kernel = kernel.replace('"Twice"', repr(text)).replace("providers={", f"providers={{{fails!r}: Provider(fail), ")
+    (folder / SHELL / "twice.py").write_text(kernel)
+    suite = TWICE.replace("[plain]", f"[plain, {fails}]")
+    (folder / "config/suites/tiny.yaml").write_text(suite)
+    shutil.copy(SEED, folder / f"-{SHELL}.csv")
+    config = {"kernels": SHELL, "imports": {"a": f"-{SHELL}.csv"}, "compile_cache": f"results/-{SHELL}"}
+    (folder / "hostile.json").write_text(json.dumps(config))
+    before = {path for path in folder.rglob("*")}
+    result = fresh.run("results/catalog.json", "--configfile", "hostile.json")
+    assert result.returncode == 0, result.stdout
+    assert r"ValueError: <img src=x onerror=alert(1)>" in result.stdout
+    assert "\x1b" not in result.stdout
+    new = {
+        path.relative_to(folder).parts[0] for path in set(folder.rglob("*")) - before if "__pycache__" not in path.parts
+    }
+    assert new == {".snakemake", "results"}
+    assert not list(folder.rglob("pwned"))
+    found = catalog.read(folder / "results/catalog.json")
+    assert catalog.verify(found) == []
+    assert found["summary"]["runs"] == {"passed": 2, "runtime_error": 1}
+    [title] = [m["metadata"]["title"] for m in found["objects"].values() if m["metadata"]["name"] == "twice"]
+    assert title == text
 
 
 def test_the_kernels_of_the_readme_run(fresh):

@@ -47,14 +47,16 @@ def _protocol(manifest: dict) -> dict:
 
 
 def _run(manifest: dict) -> dict:
-    manifest = _at(manifest, ("spec", "timing", "latencyNs"), _each)
-    manifest = _at(manifest, ("spec", "timing", "rawSamples"), _each)
+    manifest = _at(manifest, ("spec", "timing", "latencyNs"), _statistics)
+    manifest = _at(manifest, ("spec", "timing", "rawSamples"), _durations)
     return _at(manifest, ("spec", "measurements"), lambda entries: _listed(entries, _measurement))
 
 
-def _each(value):
-    if isinstance(value, dict) and "uri" not in value:
-        return {key: _each(item) for key, item in value.items()}
+def _statistics(value):
+    return {key: _durations(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _durations(value):
     return [_nanoseconds(item) for item in value] if isinstance(value, list) else _nanoseconds(value)
 
 

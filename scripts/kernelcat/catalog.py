@@ -130,6 +130,8 @@ def _entries(catalog: dict) -> Iterator[tuple[str, dict]]:
         raise KernelcatError(f"aliases: expected the digest of an object, found {one_line(digest)}")
     for digest, manifest in objects.items():
         _check(manifest)
+        if not identity.is_digest(digest):
+            raise KernelcatError(f"objects: expected digests as names, found {one_line(digest)}")
         yield digest, manifest
         variants = aliases.get(digest, [])
         if not isinstance(variants, list):

@@ -121,7 +121,7 @@ def compare_catalogs(arguments: argparse.Namespace) -> int:
     )
     text = compare.FORMATS[arguments.format](found)
     if arguments.out:
-        files.write(arguments.out, text.encode())
+        files.write(arguments.out, text.encode(errors="backslashreplace"))  # JSON's escape of a lone surrogate
         print(compare.summary_lines(found)[0])
     else:
         print(text, end="")

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from kernelcat import identity
 from kernelcat.errors import KernelcatError
-from kernelcat.fault import Fault, pointer, shown
+from kernelcat.fault import Fault, one_line, pointer, shown
 from kernelcat.identity import Place
 
 
@@ -69,6 +69,7 @@ def _operation(spec: dict) -> Iterator[Finding]:
         if _reaches(name, derived):
             found = axes[name]["expression"]
             yield ("axes", name, "expression"), found, "an expression that does not need its own axis"
+    known = one_line(", ".join(axes))
     for side in ("inputs", "outputs"):
         seen: set[str] = set()
         for index, argument in enumerate(_list(spec.get(side))):
@@ -79,8 +80,7 @@ def _operation(spec: dict) -> Iterator[Finding]:
                 seen.add(name)
             for position, size in enumerate(_list(_dict(_dict(argument).get("tensor")).get("shape"))):
                 if isinstance(size, str) and size not in axes:
-                    expected = f"an axis of this operation ({', '.join(axes)})"
-                    yield (side, index, "tensor", "shape", position), size, expected
+                    yield (side, index, "tensor", "shape", position), size, f"an axis of this operation ({known})"
 
 
 def _reaches(axis: str, derived: dict[str, frozenset[str]]) -> bool:

@@ -5,7 +5,8 @@ import json
 from pathlib import Path, PurePosixPath
 
 from kernelcat import identity, samples
-from kernelcat.fault import one_line
+from kernelcat.errors import KernelcatError
+from kernelcat.fault import one_line, shown
 from kernelcat.index import at, text_at
 
 
@@ -56,7 +57,7 @@ def _folders(catalog: dict) -> set[str]:
     for manifest in catalog["objects"].values():
         for artifact in _local(manifest).values():
             if ".." not in (parts := PurePosixPath(artifact["uri"]).parts):
-                found.add(parts[0])
+                found.update(parts[:1])  # none for "."
     return found - {"/"}
 
 
@@ -73,11 +74,11 @@ def _local(manifest) -> dict[str, dict]:
 def _fault(path: Path, artifact: dict, timing: dict | None) -> str | None:
     try:
         data = path.read_bytes()
-    except OSError as error:
-        return f"expected a file, found none ({error.strerror})"
+    except (OSError, ValueError) as error:  # a NUL in the path is a ValueError
+        return f"expected a file, found none ({getattr(error, 'strerror', error)})"
     found = "sha256:" + hashlib.sha256(data).hexdigest()
     if found != artifact.get("digest"):
-        return f"expected the digest {one_line(artifact.get('digest'))}, found {found}"
+        return f"expected the digest {one_line(text_at(artifact, 'digest'))}, found {found}"
     return _timing_fault(data, timing) if timing else None
 
 
@@ -86,10 +87,12 @@ def _timing_fault(data: bytes, timing: dict) -> str | None:
     try:
         values = json.loads(data)["samples"]
         summary = samples.summary([float(value) for value in values])
-    except (ValueError, KeyError, TypeError, IndexError):
+        computed = {"samples": len(values)} | {name: identity.nanoseconds(value) for name, value in summary.items()}
+    except (ArithmeticError, KernelcatError, LookupError, RecursionError, TypeError, ValueError):
+        summary = {}
+    if not summary or summary["minimum"] <= 0:
         return "expected {samples: [milliseconds], unit: ms}, found something else"
-    latency = at(timing, "latencyNs") or {}
-    said = {"samples": timing.get("samples")} | {name: latency[name] for name in summary if name in latency}
-    computed = {"samples": len(values)} | {name: identity.nanoseconds(value) for name, value in summary.items()}
+    latency = {name: at(timing, "latencyNs", name) for name in summary}
+    said = {"samples": timing.get("samples")} | {name: value for name, value in latency.items() if value is not None}
     wrong = [name for name, value in said.items() if value != computed[name]]
-    return f"expected {wrong[0]} {said[wrong[0]]}, found {computed[wrong[0]]}" if wrong else None
+    return f"expected {wrong[0]} {shown(said[wrong[0]])}, found {computed[wrong[0]]}" if wrong else None

@@ -17,7 +17,7 @@ class Fault:
     expected: str
 
     def __str__(self) -> str:
-        place = printable(self.pointer) or "top level"
+        place = one_line(self.pointer, 1000) or "top level"
         return f"{place}: expected {printable(self.expected)}, found {printable(self.found)}"
 
 

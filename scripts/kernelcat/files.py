@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from kernelcat.errors import KernelcatError
-from kernelcat.identity import MAX_INTEGER, canonical_json
+from kernelcat.identity import MAX_DEPTH, MAX_INTEGER, canonical_json
 
 PART = ".part"
 """How the names of temporary files end."""
@@ -83,7 +83,7 @@ def load(path: str | Path, limit: int | None = MAX_BYTES) -> object:
     schema only: a date is text, tags other than the core's are refused.
 
     Raises KernelcatError with one line, "path: …", with line and column where they are known, for what cannot be read,
-    is too big, not UTF-8, empty, no JSON or YAML, holds a key twice, NaN, infinities or endless nesting.
+    is too big, not UTF-8, empty, no JSON or YAML, holds a key twice, NaN, infinities or more than MAX_DEPTH levels.
     """
     name = "standard input" if str(path) == "-" else _one_line(str(path))
     data = _read(path, name, limit)
@@ -98,11 +98,15 @@ def load(path: str | Path, limit: int | None = MAX_BYTES) -> object:
         raise KernelcatError(f"{name}: expected a JSON or YAML document, found an empty file")
     as_json = text.lstrip()[0] in "{[" if str(path) == "-" else str(path).endswith(".json")
     try:
-        return _json(text) if as_json else _yaml(text)
+        value = _json(text) if as_json else _yaml(text)
+        if not _is_bounded(value):
+            raise RecursionError
     except _Refused as error:
         raise KernelcatError(f"{name}: {error}") from error
     except RecursionError as error:
-        raise KernelcatError(f"{name}: expected a document of bounded depth, found endless nesting") from error
+        expected = f"a document of bounded depth, found more than {MAX_DEPTH} levels"
+        raise KernelcatError(f"{name}: expected {expected}") from error
+    return value
 
 
 def value(text: str) -> object:
@@ -130,6 +134,21 @@ def _read(path: str | Path, name: str, limit: int | None) -> bytes:
         raise KernelcatError(f"{name}: expected a file, found: {error.strerror or error}") from error
     except ValueError as error:  # a NUL in the path
         raise KernelcatError(f"{name}: expected a file, found: {error}") from error
+
+
+def _is_bounded(value: object) -> bool:
+    """Whether nothing that walks through the value will meet the interpreter's recursion limit."""
+    level = [[value]]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            item
+            for outer in level
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return True
+    return False
 
 
 def _json(text: str) -> object:
@@ -242,7 +261,8 @@ class _Nodes:
         at = _place(node.start_mark)
         if id(node) in self.open:
             raise _Refused(f"{at}expected a document of bounded depth, found an alias inside what it names")
-        self.aliased += id(node) in self.seen
+        if id(node) in self.seen:
+            self.aliased += 1 + len(node.value) // 100  # a long text is like many values: messages may quote them all
         if self.aliased > MAX_ALIASED:
             raise _Refused(f"{at}expected at most {MAX_ALIASED} values by alias, found more")
         self.seen.add(id(node))

@@ -5,11 +5,12 @@ import io
 import itertools
 import json
 import math
+import os
 import re
 import shlex
 import tokenize
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -33,6 +34,10 @@ MEASURING = (
     "worker",
 )
 """The modules that every measurement runs through: a change to one of them makes all results stale."""
+
+
+MAX_CONFIGURATIONS = 50_000
+"""Far more than a GPU measures in a week, and few enough to plan: a few short lists may multiply to billions."""
 
 
 @dataclass(frozen=True)
@@ -139,11 +144,11 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
             raise KernelcatError(f"{source}: protocol.{device}: expected one of {', '.join(known)}, found {protocol!r}")
     # JSON Schema calls 1000.0 an integer too
     sampling = Sampling(**config["sampling"] | {"samples": int(config["sampling"]["samples"])})
-    cache = Path(config["compile_cache"])
-    if cache.exists() and not cache.is_dir():
-        raise KernelcatError(f"{source}: compile_cache: expected a folder, found the file {str(cache)!r}")
+    cache = config["compile_cache"]
+    if os.path.exists(cache) and not os.path.isdir(cache):
+        raise KernelcatError(f"{source}: compile_cache: expected a folder, found the file {cache!r}")
     path = Path(suites) / f"{config['suite']}.yaml"
-    if not path.is_file():
+    if not os.path.isfile(path):  # unlike Path.is_file false for a name that is too long
         found = ", ".join(sorted(entry.stem for entry in Path(suites).glob("*.yaml")))
         raise KernelcatError(f"{source}: suite: expected one of {found}, found {config['suite']!r}")
     suite = files.load(path)
@@ -155,6 +160,7 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
     cells: dict[str, Configuration] = {}
     left_out: dict[str, tuple[Configuration, str]] = {}
     dtypes: set[str] = set()
+    number = itertools.count()
     for name, entry in suite.items():
         if name not in available:
             raise KernelcatError(f"{path}: expected a kernel ({', '.join(available)}), found {name!r}")
@@ -167,12 +173,16 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
                 raise KernelcatError(
                     f"{path}: {name}.providers: expected some of {', '.join(kernel.providers)}, found {provider!r}"
                 )
+        unavailable = {provider: kernel.providers[provider].unavailable(device) for provider in entry["providers"]}
         for case in _cases(kernel, entry, f"{path}: {name}"):
             dtypes.add(case.dtype)
             for mode, provider, protocol in itertools.product(entry["modes"], entry["providers"], protocols):
+                if next(number) == MAX_CONFIGURATIONS:
+                    expected = f"a grid of at most {MAX_CONFIGURATIONS} configurations"
+                    raise KernelcatError(f"{path}: {name}: expected {expected}, found more")
                 adaptive = sampling if PROTOCOLS[protocol].adaptive else None
                 cell = Configuration(name, provider, mode, case, protocol, device, adaptive)
-                if reason := kernel.providers[provider].unavailable(device):
+                if reason := unavailable[provider]:
                     left_out[cell.path] = cell, reason
                 else:
                     cells[cell.path] = cell
@@ -187,8 +197,9 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
 def _check(kernel: Kernel, path: Path) -> None:
     """Raises KernelcatError for a kernel that could not be measured or documented, before anything is measured."""
     for name, provider in kernel.providers.items():
-        if not isinstance(provider, Provider) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-            expected = "names of letters, digits and . _ - with a Provider each"
+        known = isinstance(provider, Provider) and isinstance(name, str)
+        if not known or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+            expected = "names of at most 100 letters, digits and . _ - with a Provider each"
             raise KernelcatError(f"{path}: providers: expected {expected}, found {name!r}")
     _measuring_code(path)
     try:
@@ -197,13 +208,12 @@ def _check(kernel: Kernel, path: Path) -> None:
         raise KernelcatError(f"{path}: {error}") from error
 
 
-def _cases(kernel: Kernel, entry: dict, place: str) -> list[Case]:
+def _cases(kernel: Kernel, entry: dict, place: str) -> Iterator[Case]:
     """The cases of a suite's entry: the product of its own lists, then of each of its `cases`."""
     sweeps = [(place, entry)] if "axes" in entry else []
     sweeps += [(f"{place}.cases.{number}", {**entry, **sweep}) for number, sweep in enumerate(entry.get("cases", []))]
     if not sweeps:
         raise KernelcatError(f"{place}: expected axes or cases, found neither")
-    cases = []
     for where, sweep in sweeps:
         if sweep["axes"].keys() != set(kernel.axes):
             raise KernelcatError(f"{where}.axes: expected {', '.join(kernel.axes)}, found {', '.join(sweep['axes'])}")
@@ -212,16 +222,15 @@ def _cases(kernel: Kernel, entry: dict, place: str) -> list[Case]:
             raise KernelcatError(f"{where}.scalars: expected some of {sorted(kernel.scalars)}, found {sorted(unknown)}")
         if "dtypes" not in sweep:
             raise KernelcatError(f"{where}: expected dtypes, found none")
-        axes_values = itertools.product(*(_list(sweep["axes"][axis]) for axis in kernel.axes))
-        scalar_values = list(itertools.product(*(_list(value) for value in scalars.values())))
-        for sizes, dtype, values in itertools.product(axes_values, sweep["dtypes"], scalar_values):
-            case = Case(dict(zip(kernel.axes, sizes, strict=True)), dtype, dict(zip(scalars, values, strict=True)))
+        lists = [*(sweep["axes"][axis] for axis in kernel.axes), sweep["dtypes"], *scalars.values()]
+        for values in itertools.product(*map(_list, lists)):
+            sizes, (dtype, *rest) = values[: len(kernel.axes)], values[len(kernel.axes) :]
+            case = Case(dict(zip(kernel.axes, sizes, strict=True)), dtype, dict(zip(scalars, rest, strict=True)))
             try:
                 kernel.shapes(kernel.inputs | kernel.outputs, case.axes)
             except KernelcatError as error:
                 raise KernelcatError(f"{where}.axes: {case.axes}: {error}") from error
-            cases.append(case)
-    return cases
+            yield case
 
 
 def _list(value) -> list:
@@ -263,8 +272,7 @@ def options(config: dict) -> str:
     """The part of a config that says how jobs run, and changes no result, as arguments of scripts/measure.py."""
     values = {**config, "order_seed": int(config["order_seed"])}
     names = ("process", "compile_cache", "order_seed", "after_out_of_memory", "gpu")
-    said = [name for name in names if name in values]
-    return shlex.join(word for name in said for word in (f"--{name.replace('_', '-')}", str(values[name])))
+    return shlex.join(f"--{name.replace('_', '-')}={values[name]}" for name in names if name in values)
 
 
 @lru_cache

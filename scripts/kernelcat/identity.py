@@ -19,6 +19,7 @@ MAX_EXPRESSION = 200  # characters of an axis expression; also bounds the depth 
 
 Place = tuple[str | int, ...]
 
+_DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _OTHER_THAN_WORDS = re.compile("[^a-z0-9]+")
 _INSTANT = re.compile(
@@ -97,6 +98,11 @@ def digest(manifest: Mapping[str, object]) -> str:
     except KeyError as error:
         raise KernelcatError(f"digest: expected a manifest with apiVersion, kind and spec, found no {error}") from error
     return "sha256:" + hashlib.sha256(canonical_json(meaning)).hexdigest()
+
+
+def is_digest(value: object) -> bool:
+    """Whether it has the form of a digest."""
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
 def code_units(text: str) -> bytes:

@@ -107,7 +107,8 @@ def _row(objects: dict[str, dict], run: Run, baseline: Run | None) -> dict:
     interval = at(latency, "confidence95")
     measured = _measurements(spec)
     software = at(environment, "software")
-    scalars = at(case, "scalars") if isinstance(at(case, "scalars"), dict) else {}
+    scalars = at(case, "scalars")
+    scalars = scalars if isinstance(scalars, dict) else {}
     values = {
         **{name: getattr(run, name) for name in ("run", "kernel", "mode", "provider", "case", "device", "status")},
         "dtype": run.case.rpartition("-")[2],

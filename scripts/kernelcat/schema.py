@@ -4,7 +4,6 @@ The rules are the files of schemas/ and, for what JSON Schema cannot say, crossf
 """
 
 import json
-import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
@@ -31,7 +30,6 @@ BUNDLE = {"run": "BenchmarkRun", "protocol": "BenchmarkProtocol", "environment":
 """The parts of the document of one run."""
 
 _CITED = {"protocol": "protocolDigest", "environment": "environmentDigest"}
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def faults(document: object) -> list[Fault]:
@@ -116,7 +114,7 @@ def _catalog(document: dict) -> list[Fault]:
         rest = {**document, "objects": {}}
         for digest, manifest in document["objects"].items():
             kind = manifest.get("kind") if isinstance(manifest, dict) else None
-            known = isinstance(kind, str) and kind in KINDS and isinstance(digest, str) and _DIGEST.fullmatch(digest)
+            known = isinstance(kind, str) and kind in KINDS and identity.is_digest(digest)
             if known and accepts(KINDS[kind], manifest):
                 result.extend(_crossfield(manifest, ("objects", digest)))
             else:

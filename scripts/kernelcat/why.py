@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 from kernelcat import evidence, query
-from kernelcat.fault import printable
+from kernelcat.fault import one_line, printable
 from kernelcat.index import at, text_at
 from kernelcat.show import duration, percent, ratio
 
@@ -32,7 +32,7 @@ def lines(catalog: dict, digest: str, folder: str | Path) -> list[str]:
     }
     found = []
     for heading, facts in sections.items():
-        said = [(name, str(value)) for name, value in facts if value not in (None, "", [], {})]
+        said = [(one_line(name), str(value)) for name, value in facts if value not in (None, "", [], {})]
         width = max((len(name) for name, _ in said), default=0)
         found += [heading] + [
             f"  {name:<{width}}  {printable(value)}" for name, value in said or [("nothing", "stated")]

@@ -1,6 +1,7 @@
 """The kernels: one file each, here or in a folder of the user's own. The file's name is the kernel's name."""
 
 import importlib.util
+import os
 import re
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ def files(own: str | Path | None = None) -> dict[str, Path]:
     found = {}
     folders = [FOLDER, *([Path(own)] if own else [])]
     for folder in folders:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise KernelcatError(f"kernels: expected a folder with kernel files, found {str(folder)!r}")
         for path in sorted(folder.glob("*.py")):
             if path.name.startswith("_"):
