@@ -710,7 +710,7 @@ def test_a_named_gpu_model_changes_the_folder_and_nothing_that_is_measured(expan
     assert [grid.job(cell) for cell in named.configurations] == [grid.job(cell) for cell in plain.configurations]
     assert list(named.by_path) == [path.replace("cuda/", "cuda-nvidia-a100-sxm4/", 1) for path in plain.by_path]
     assert list(named.priorities(3).values()) == list(plain.priorities(3).values())
-    assert shlex.split(grid.options(CONFIG | {"gpu": "NVIDIA A100"}))[-2:] == ["--gpu", "NVIDIA A100"]
+    assert shlex.split(grid.options(CONFIG | {"gpu": "NVIDIA A100"}))[-1] == "--gpu=NVIDIA A100"
 
 
 def test_a_named_gpu_model_says_nothing_about_a_cpu(expand):
