@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
+import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -145,6 +146,23 @@ def objects_in(pairs: list) -> list:
     units = [key.encode("utf-16-be") for key, _ in pairs]
     assert units == sorted(units)
     return pairs
+
+
+@settings(deadline=None, max_examples=500)
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**53) + 1, 2**53 - 1)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.sampled_from([0.0, -0.0, 1.0, 1e-5, 1e-4, 1e16, 1e15, 0.1, 1e21, 1e22, 123456789012345680.0])
+        | st.text(),
+        lambda children: st.lists(children) | st.dictionaries(st.text(), children),
+    )
+)
+def test_canonical_json_is_that_of_the_library(value):
+    """Whatever is written faster is written the same."""
+    assert canonical_json(value) == rfc8785.dumps(value)
 
 
 @settings(deadline=None)

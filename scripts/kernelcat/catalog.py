@@ -87,14 +87,22 @@ def write(path: str | Path, catalog: dict) -> None:
 
 
 def render(catalog: dict) -> bytes:
-    """The catalog's bytes: JSON with sorted keys, indented by one, UTF-8, a line break at the end."""
-    encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, indent=1)
+    """The catalog's bytes: JSON with sorted keys, UTF-8, each object and each entry of another section in a line."""
     data = io.BytesIO()  # piece by piece: the pieces of a large catalog, held together, need several times its size
-    with io.TextIOWrapper(data, encoding="utf-8", newline="") as text:
-        text.writelines(encoder.iterencode(catalog))
-        text.write("\n")
-        text.flush()
-        return data.getvalue()
+    for number, (name, section) in enumerate(sorted(catalog.items())):
+        data.write(b",\n" if number else b"{\n")
+        data.write(f"{_json(name)}: ".encode())
+        if isinstance(section, dict) and section:
+            for place, (key, value) in enumerate(sorted(section.items())):
+                data.write(f"{',' if place else '{'}\n{_json(key)}: {_json(value)}".encode())
+            data.write(b"\n}")
+        else:
+            data.write(_json(section).encode())
+    data.write(b"\n}\n")
+    return data.getvalue()
+
+
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True).encode
 
 
 def _assemble(digested: Iterable[tuple[str, dict]]) -> dict:

@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -76,6 +77,8 @@ def canonical_json(value: object) -> bytes:
     Raises KernelcatError for what JCS cannot write exactly: NaN, infinities, integers beyond ±(2^53-1), lone
     surrogates, other types than JSON's, keys that are no text, endless nesting.
     """
+    if (plain := _plain_json(value)) is not None:
+        return plain
     try:
         return rfc8785.dumps(value)
     except (ValueError, RecursionError) as error:  # rfc8785's own errors are ValueErrors
@@ -83,6 +86,30 @@ def canonical_json(value: object) -> bytes:
             where = ascii(".".join(map(str, place)))[1:-1] or "top level"
             raise KernelcatError(f"canonical JSON: {where}: expected {expected}, found {_short(found)}") from error
         raise KernelcatError("canonical JSON: expected a JSON value of bounded depth") from error
+
+
+_OTHERWISE = re.compile(r"(?:^|[:,\[])-?(?:[0-9]{16}|[0-9]+\.0(?![0-9])|[0-9]+(?:\.[0-9]+)?e)")
+_sorted_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+def _plain_json(value: object) -> bytes | None:
+    """The canonical JSON of a value of which the json module writes the same, several times faster; None for others.
+
+    They write other keys than ASCII in another order, and numbers differently that are whole floats, have an exponent
+    in Python, or are integers near or beyond 2^53. The json module takes keys that are no text besides.
+    """
+    try:
+        text = _sorted_json(value)
+        plain = text.isascii() and not _OTHERWISE.search(text) and _text_keys(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return text.encode() if plain else None
+
+
+def _text_keys(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _text_keys(item) for key, item in value.items())
+    return not isinstance(value, list | tuple) or all(map(_text_keys, value))
 
 
 def digest(manifest: Mapping[str, object]) -> str:
