@@ -289,7 +289,7 @@ def _memory_change(old: dict, new: dict, minimum_effect: float) -> str:
 def _interval(sides: list[_Side], old: dict, new: dict) -> tuple[float, float] | None:
     """The interval of the ratio of medians: from the samples, or, wider, from the intervals that documents state."""
     found = [side.samples(row) for side, row in zip(sides, (old, new), strict=True)]
-    if all(found):
+    if all(found) and min(map(min, found)) > 0:  # files from outside may hold times that are none
         return ratio_interval(*found, seed=int(old["run"][-8:], 16) ^ int(new["run"][-8:], 16))
     stated = [side.interval(row) for side, row in zip(sides, (old, new), strict=True)]
     if not all(stated):

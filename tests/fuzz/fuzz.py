@@ -24,18 +24,8 @@ SEED = ROOT / "tests/data/seed/rms_norm-backward-huggingface-a100"
 CONFIG = (ROOT / "config/config.yaml").read_bytes()
 
 HOSTILE = (
-    *(
-        "",
-        "../x",
-        "/etc/passwd",
-        "a\nb",
-        "\x1b[31m",
-        "\u2028",
-        "<script>",
-        "$(touch pwned)",
-        "'; touch pwned #",
-        "a\0b",
-    ),
+    *("", "../x", "/etc/passwd", "a\nb", "\x1b[31m", "\u2028", "a\0b"),
+    *("<script>", "$(touch pwned)", "'; touch pwned #"),
     *("a" * 3000, "\ud800", "٣", "25 ms", "1.5 ns", "1e-6", "nan", "inf", "1_0", "-0", "{}", '{"a": ' * 400),
     *(0, -1, 1.5, 2**53 - 1, 2**53, 10**19, 10**400, 1e308, 5e-324, float("nan"), float("inf"), True, None, [], {}),
 )
