@@ -104,7 +104,9 @@ rule documents:
         code=code,
         kernels=own_kernels,
         # Where files lie is taken from inputs and outputs: with a storage provider that is a copy elsewhere.
-        metrics=lambda wildcards, input: input.records[0].removesuffix(f"/{paths[0]}.json"),
+        metrics=lambda wildcards, input: next(
+            (record.removesuffix(f"{path}.json") for record, path in zip(input.records, paths)), "results/metrics"
+        ),
     shell:
         "printf '%s\\n' {input.records}"
         " | python scripts/documents.py --metrics {params.metrics} --kernels={params.kernels:q}"

@@ -1,4 +1,4 @@
-"""profiles/slurm on a real Slurm of one node, which these tests start for themselves and stop: `make test-slurm`.
+"""profiles/slurm and profiles/generic on a Slurm of one node, which these tests start and stop: `make test-slurm`.
 
 They need Slurm's and munge's programs (Debian: slurmctld slurmd slurm-client munge) and no privileges. The node has two
 GPUs that are none: what is measured is its CPU.
@@ -49,6 +49,7 @@ MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 ReturnToService=2
+MinJobAge=3600
 KillWait=5
 GresTypes=gpu
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory={memory} Gres=gpu:h200:2
@@ -162,13 +163,15 @@ KERNEL = Kernel(
 """
 
 
-PROFILE = {
-    "runtime: 5 * attempt": "runtime: attempt",
-    "mem_mb: 16000 * attempt": "mem_mb: 2000 * attempt",
-    "cpus_per_task: 4": "cpus_per_task: 1",
-    "slurm_extra: \"'--exclusive'\"": "gpu_model: h200",
+PROFILES = {
+    "slurm": {"cpus_per_task: 4": "cpus_per_task: 1", "slurm_extra: \"'--exclusive'\"": "gpu_model: h200"},
+    "generic": {"--cpus-per-task=4 --exclusive": "--cpus-per-task=1", "--gpus=": "--gpus=h200:"},
 }
-"""What this node needs other in profiles/slurm: less of everything, and minutes so few that a limit can be reached."""
+LESS = {"runtime: 5 * attempt": "runtime: attempt", "mem_mb: 16000 * attempt": "mem_mb: 2000 * attempt"}
+"""What this node needs other in the profiles: less of everything, and minutes so few that a limit can be reached."""
+
+QUICK = ["--slurm-init-seconds-before-status-checks", "2", "--slurm-status-command", "squeue"]
+"""Asks jobs sooner how they are than is good for a real cluster."""
 
 CONFIG = {
     "suite: smoke": "suite: twice",
@@ -179,10 +182,11 @@ CONFIG = {
 
 
 def adapted(folder: Path, provider: str | None = None, rows: object = 1) -> Workflow:
-    """A copy of the workflow with the profile for this node; with a provider its suite is one small kernel by that."""
+    """A copy of the workflow with profiles for this node; with a provider its suite is one small kernel by that."""
     copy = copy_workflow(folder)
-    for old, new in PROFILE.items():
-        copy.edit("profiles/slurm/config.yaml", old, new)
+    for name, changes in PROFILES.items():
+        for old, new in (changes | LESS).items():
+            copy.edit(f"profiles/{name}/config.yaml", old, new)
     if provider:
         (copy.folder / "own").mkdir()
         (copy.folder / "own/twice.py").write_text(KERNEL)
@@ -193,12 +197,11 @@ def adapted(folder: Path, provider: str | None = None, rows: object = 1) -> Work
     return copy
 
 
-def run(copy: Workflow, slurm: dict[str, str]) -> str:
-    """What the workflow printed, through profiles/slurm and to its end. Jobs are asked sooner how they are than is good
-    for a real cluster."""
-    profile = ["--workflow-profile", "profiles/slurm", "--config", "device=cpu"]
-    quick = ["--slurm-init-seconds-before-status-checks", "2", "--slurm-status-command", "squeue"]
-    result = copy.run(*profile, *quick, "results/catalog.json", **slurm)
+def run(copy: Workflow, slurm: dict[str, str], profile: str = "slurm") -> str:
+    """What the workflow printed, through the profile and to its end."""
+    quick = QUICK if profile == "slurm" else []
+    options = ["--workflow-profile", f"profiles/{profile}", *quick, "--config", "device=cpu"]
+    result = copy.run("results/catalog.json", *options, **slurm)
     assert result.returncode == 0, result.stdout
     assert cli.main(["verify", str(copy.folder / "results/catalog.json")]) == 0
     return result.stdout
@@ -209,6 +212,13 @@ def jobs(copy: Workflow, slurm: dict[str, str]) -> list[dict[str, str]]:
     lines = answer(["scontrol", "show", "job", "--oneliner"], slurm).decode().splitlines()
     found = [dict(word.partition("=")[::2] for word in line.split()) for line in lines if "JobId=" in line]
     return [job for job in found if job["WorkDir"] == str(copy.folder)]
+
+
+@pytest.fixture(params=PROFILES)
+def profile(request) -> str:
+    if request.param == "generic":
+        pytest.importorskip("snakemake_executor_plugin_cluster_generic", reason="needs that plugin")
+    return request.param
 
 
 @contextlib.contextmanager
@@ -239,7 +249,7 @@ def processes(copy: Workflow, script: str) -> list[psutil.Process]:
     ]
 
 
-def test_a_group_is_one_job_on_one_gpu_with_one_worker(slurm, tmp_path):
+def test_a_group_is_one_job_on_one_gpu_with_one_worker(slurm, profile, tmp_path):
     """Run times add up and nothing else does, because the configurations follow each other."""
     copy = adapted(tmp_path / "copy", "plain", [1, 2, 3])
     workers = set()
@@ -250,14 +260,14 @@ def test_a_group_is_one_job_on_one_gpu_with_one_worker(slurm, tmp_path):
                 workers.add(os.getsid(process.pid))
 
     with meanwhile(look):
-        assert "3 runs: 3 passed" in run(copy, slurm)
+        assert "3 runs: 3 passed" in run(copy, slurm, profile)
     [job] = jobs(copy, slurm)
     assert (job["JobState"], job["TimeLimit"], job["MinMemoryNode"]) == ("COMPLETED", "00:03:00", "2000M")
     assert job["TresPerJob"] == "gres:gpu:h200:1"
     assert len(workers) == 1
 
 
-def test_a_job_that_dies_is_done_again(slurm, tmp_path):
+def test_a_job_that_dies_is_done_again(slurm, profile, tmp_path):
     copy = adapted(tmp_path / "copy", "plain", [1, 2])
     killed = []
 
@@ -267,12 +277,12 @@ def test_a_job_that_dies_is_done_again(slurm, tmp_path):
             killed.append(process)
 
     with meanwhile(kill_the_first):
-        assert "2 runs: 2 passed" in run(copy, slurm)
+        assert "2 runs: 2 passed" in run(copy, slurm, profile)
     states = [(job["JobState"], job["TimeLimit"], job["MinMemoryNode"]) for job in jobs(copy, slurm)]
     assert states == [("FAILED", "00:02:00", "2000M"), ("COMPLETED", "00:04:00", "4000M")]
 
 
-def test_a_job_that_slurm_ends_at_its_time_limit_is_done_again_with_twice_the_time(slurm, tmp_path):
+def test_a_job_that_slurm_ends_at_its_time_limit_is_done_again_with_twice_the_time(slurm, profile, tmp_path):
     """It waits for a device that another process keeps, which is no time of a measurement."""
     copy = adapted(tmp_path / "copy", "plain")
     with contextlib.ExitStack() as kept:
@@ -283,7 +293,7 @@ def test_a_job_that_slurm_ends_at_its_time_limit_is_done_again_with_twice_the_ti
                 kept.close()
 
         with meanwhile(free_at_the_limit):
-            assert "1 run: 1 passed" in run(copy, slurm)
+            assert "1 run: 1 passed" in run(copy, slurm, profile)
     states = [(job["JobState"], job["TimeLimit"]) for job in jobs(copy, slurm)]
     assert states == [("TIMEOUT", "00:01:00"), ("COMPLETED", "00:02:00")]
 
@@ -295,7 +305,7 @@ def test_a_kernel_that_hangs_is_a_result_before_slurm_ends_its_job(slurm, tmp_pa
 
 
 def test_the_smoke_suite(slurm, tmp_path):
-    """96 configurations in 4 jobs, two of them at a time, which take turns on the CPU."""
+    """96 configurations in 4 jobs, two of them at a time, which take turns on the CPU: about ten minutes."""
     copy = adapted(tmp_path / "copy")
     assert "96 runs: 96 passed" in run(copy, slurm)
     assert [job["JobState"] for job in jobs(copy, slurm)] == ["COMPLETED"] * 4

@@ -404,11 +404,24 @@ def test_the_kernels_of_the_readme_run(fresh):
     assert metrics.read(failed) == []
 
 
-def test_the_slurm_profile_plans_gpu_jobs(fresh):
-    result = fresh.run("--workflow-profile", "profiles/slurm", "--dry-run", "results/catalog.json")
+@pytest.mark.parametrize(
+    ("profile", "plugins"),
+    [
+        ("slurm", ["executor_plugin_slurm"]),
+        ("generic", ["executor_plugin_cluster_generic"]),
+        ("kubernetes", ["executor_plugin_kubernetes", "storage_plugin_fs"]),
+    ],
+)
+def test_a_cluster_profile_plans_gpu_jobs(fresh, profile, plugins):
+    for plugin in plugins:
+        pytest.importorskip(f"snakemake_{plugin}")
+    elsewhere = ["--default-storage-provider", "fs", "--default-storage-prefix", str(fresh.folder / "bucket")]
+    options = ["--workflow-profile", f"profiles/{profile}", *(elsewhere if profile == "kubernetes" else [])]
+    result = fresh.run(*options, "--dry-run", "results/catalog.json")
     assert result.returncode == 0, result.stdout
     assert "path=cuda/rms_norm/" in result.stdout
-    assert "gpu=1" in result.stdout
+    [resources] = {line for line in result.stdout.splitlines() if "resources: " in line and "gpu=1" in line}
+    assert {"mem_mb=16000", "runtime=5"} <= set(re.split("[ ,]+", resources))
 
 
 @pytest.mark.parametrize("suite", ["smoke", "release", "llama_3_8b"])

@@ -143,7 +143,8 @@ def write(paths: Iterable[str | Path], metrics: str | Path, folder: str | Path, 
     """
     records = Records(own_kernels, {Path(path): files.load(path, limit=None) for path in paths})
     cited: dict[str, dict] = {}
-    (Path(folder) / "samples").mkdir(parents=True, exist_ok=True)  # even when there are none
+    for name in ("cited", "samples"):  # even when there are none
+        (Path(folder) / name).mkdir(parents=True, exist_ok=True)
     for path, record in records.by_path.items():
         name = path.relative_to(metrics)
         # uris are relative to the folder that holds both metrics and documents
