@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path, PurePosixPath
 
 from kernelcat import identity, samples
@@ -18,7 +19,7 @@ def verify(catalog: dict, folder: str | Path) -> tuple[list[str], int, int]:
     """
     faults, sound, away = [], 0, 0
     # a catalog is moved alone or with all; if one of the folders is there, so must be the other
-    beside = any((Path(folder) / name).is_dir() for name in _folders(catalog))
+    beside = any(os.path.isdir(Path(folder) / name) for name in _folders(catalog))  # false for what is no path
     for digest, manifest in catalog["objects"].items():
         if at(manifest, "kind") != "BenchmarkRun":
             continue
