@@ -153,18 +153,19 @@ def _digested(entries: Iterable[tuple[str | None, dict]]) -> Iterator[tuple[str,
     seen = set()
     for key, manifest in entries:
         _check(manifest)
-        # Most manifests in a set of documents are repetitions (every run brings its protocol), and this is far cheaper
-        # than canonical JSON. Two texts of one content only mean that the digest is computed twice.
-        try:
-            text = json.dumps(manifest, sort_keys=True, allow_nan=False, ensure_ascii=False).encode()
-        except (TypeError, ValueError, RecursionError) as error:
-            raise KernelcatError(
-                f"{_named(manifest)}: expected a JSON document, found: {one_line(str(error))}"
-            ) from None
-        mark = key, hashlib.sha256(text).digest()
-        if mark in seen:
-            continue
-        seen.add(mark)
+        if key is None:
+            # Most manifests in a set of documents are repetitions: every run brings its protocol. Two texts of one
+            # content only mean that the digest is computed twice.
+            try:
+                text = json.dumps(manifest, sort_keys=True, allow_nan=False, ensure_ascii=False).encode()
+            except (TypeError, ValueError, RecursionError) as error:
+                raise KernelcatError(
+                    f"{_named(manifest)}: expected a JSON document, found: {one_line(str(error))}"
+                ) from None
+            mark = hashlib.sha256(text).digest()
+            if mark in seen:
+                continue
+            seen.add(mark)
         digest = identity.digest(manifest)
         if key not in (None, digest):
             raise KernelcatError(f"{one_line(key)}: expected an object with this digest, found one with {digest}")

@@ -88,7 +88,7 @@ def canonical_json(value: object) -> bytes:
         raise KernelcatError("canonical JSON: expected a JSON value of bounded depth") from error
 
 
-_OTHERWISE = re.compile(r"(?:^|[:,\[])-?(?:[0-9]{16}|[0-9]+\.0(?![0-9])|[0-9]+(?:\.[0-9]+)?e)")
+_OTHERWISE = re.compile(r"(?:^|\":|[,\[])-?(?:[0-9]{16}|[0-9]+\.0(?![0-9])|[0-9]+(?:\.[0-9]+)?e)")
 _sorted_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
@@ -96,7 +96,8 @@ def _plain_json(value: object) -> bytes | None:
     """The canonical JSON of a value of which the json module writes the same, several times faster; None for others.
 
     They write other keys than ASCII in another order, and numbers differently that are whole floats, have an exponent
-    in Python, or are integers near or beyond 2^53. The json module takes keys that are no text besides.
+    in Python, or are integers near or beyond 2^53. The json module takes keys that are no text besides. A text that
+    looks like such a number only costs time.
     """
     try:
         text = _sorted_json(value)
