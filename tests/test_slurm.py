@@ -305,7 +305,7 @@ def test_a_kernel_that_hangs_is_a_result_before_slurm_ends_its_job(slurm, tmp_pa
 
 
 def test_the_smoke_suite(slurm, tmp_path):
-    """96 configurations in 4 jobs, two of them at a time, which take turns on the CPU: about ten minutes."""
+    """96 configurations in 4 jobs, two of them at a time, which take turns on the CPU: five to ten minutes."""
     copy = adapted(tmp_path / "copy")
     assert "96 runs: 96 passed" in run(copy, slurm)
     assert [job["JobState"] for job in jobs(copy, slurm)] == ["COMPLETED"] * 4
