@@ -10,8 +10,8 @@ Files come from outside: `verify` and `read` take anything. But for sorting, eve
 objects.
 """
 
+import gc
 import hashlib
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
@@ -70,6 +70,7 @@ def read(path: str | Path) -> dict:
     Raises KernelcatError, one line, for anything else.
     """
     catalog = files.load(path, limit=None)
+    gc.freeze()  # garbage collections need not walk through all this
     if not isinstance(catalog, dict) or catalog.get("kind") != KIND:
         kind = catalog.get("kind") if isinstance(catalog, dict) else catalog
         raise KernelcatError(f'{path}: expected an object with kind "{KIND}", found {shown(kind)}')
@@ -88,18 +89,14 @@ def write(path: str | Path, catalog: dict) -> None:
 
 def render(catalog: dict) -> bytes:
     """The catalog's bytes: JSON with sorted keys, UTF-8, each object and each entry of another section in a line."""
-    data = io.BytesIO()  # piece by piece: the pieces of a large catalog, held together, need several times its size
-    for number, (name, section) in enumerate(sorted(catalog.items())):
-        data.write(b",\n" if number else b"{\n")
-        data.write(f"{_json(name)}: ".encode())
+    sections = []
+    for name, section in sorted(catalog.items()):
         if isinstance(section, dict) and section:
-            for place, (key, value) in enumerate(sorted(section.items())):
-                data.write(f"{',' if place else '{'}\n{_json(key)}: {_json(value)}".encode())
-            data.write(b"\n}")
+            lines = ",\n".join(f"{_json(key)}: {_json(section[key])}" for key in sorted(section))
+            sections.append(f"{_json(name)}: {{\n{lines}\n}}")
         else:
-            data.write(_json(section).encode())
-    data.write(b"\n}\n")
-    return data.getvalue()
+            sections.append(f"{_json(name)}: {_json(section)}")
+    return ("{\n" + ",\n".join(sections) + "\n}\n").encode()
 
 
 _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True).encode
@@ -170,7 +167,7 @@ def _digested(entries: Iterable[tuple[str | None, dict]]) -> Iterator[tuple[str,
         if key not in (None, digest):
             raise KernelcatError(f"{one_line(key)}: expected an object with this digest, found one with {digest}")
         try:
-            yield digest, _normal(manifest)
+            yield digest, manifest if identity.is_plain(manifest) else _normal(manifest)
         except RecursionError:
             raise KernelcatError(f"{_named(manifest)}: expected a document of bounded depth") from None
 

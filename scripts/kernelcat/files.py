@@ -137,19 +137,16 @@ def _read(path: str | Path, name: str, limit: int | None) -> bytes:
         raise KernelcatError(f"{name}: expected a file, found: {error}") from error
 
 
-def _is_bounded(value: object) -> bool:
+def _is_bounded(value: object, levels: int = MAX_DEPTH) -> bool:
     """Whether nothing that walks through the value will meet the interpreter's recursion limit."""
-    level = [[value]]
-    for _ in range(MAX_DEPTH + 1):
-        level = [
-            item
-            for outer in level
-            for item in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(item, dict | list)
-        ]
-        if not level:
-            return True
-    return False
+    if not isinstance(value, dict | list):
+        return True
+    if not levels:
+        return False
+    for item in value.values() if isinstance(value, dict) else value:
+        if isinstance(item, dict | list) and not _is_bounded(item, levels - 1):
+            return False
+    return True
 
 
 def _json(text: str) -> object:

@@ -88,29 +88,37 @@ def canonical_json(value: object) -> bytes:
         raise KernelcatError("canonical JSON: expected a JSON value of bounded depth") from error
 
 
-_OTHERWISE = re.compile(r"(?:^|\":|[,\[])-?(?:[0-9]{16}|[0-9]+\.0(?![0-9])|[0-9]+(?:\.[0-9]+)?e)")
-_sorted_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_sorted_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
 
 def _plain_json(value: object) -> bytes | None:
-    """The canonical JSON of a value of which the json module writes the same, several times faster; None for others.
-
-    They write other keys than ASCII in another order, and numbers differently that are whole floats, have an exponent
-    in Python, or are integers near or beyond 2^53. The json module takes keys that are no text besides. A text that
-    looks like such a number only costs time.
-    """
+    """The canonical JSON of a value of which the json module writes the same, ten times faster; None for others."""
     try:
-        text = _sorted_json(value)
-        plain = text.isascii() and not _OTHERWISE.search(text) and _text_keys(value)
-    except (TypeError, ValueError, RecursionError):
+        text = _sorted_json(value) if is_plain(value) else ""
+    except RecursionError:
         return None
-    return text.encode() if plain else None
+    return text.encode() if text and text.isascii() else None  # beyond ASCII keys sort differently
 
 
-def _text_keys(value: object) -> bool:
-    if isinstance(value, dict):
-        return all(isinstance(key, str) and _text_keys(item) for key, item in value.items())
-    return not isinstance(value, list | tuple) or all(map(_text_keys, value))
+def is_plain(value: object) -> bool:
+    """Whether all numbers in a JSON value are integers that a double holds, or floats that are not whole and that
+    Python writes without an exponent; and keys are text. Canonical JSON has such numbers as Python has them."""
+    kind = type(value)
+    if kind is dict:
+        for key, item in value.items():
+            if type(key) is not str or (type(item) is not str and not is_plain(item)):
+                return False
+        return True
+    if kind is list:
+        for item in value:
+            if type(item) is not str and not is_plain(item):
+                return False
+        return True
+    if kind is int:
+        return -MAX_INTEGER <= value <= MAX_INTEGER
+    if kind is float:
+        return 1e-4 <= abs(value) < 1e16 and not value.is_integer()
+    return value is None or kind is bool or kind is str
 
 
 def digest(manifest: Mapping[str, object]) -> str:
