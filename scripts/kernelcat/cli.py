@@ -96,7 +96,7 @@ def verify(arguments: argparse.Namespace) -> int:
 def merge(arguments: argparse.Namespace) -> int:
     merged = catalog.merge(map(catalog.read, arguments.catalogs))
     catalog.write(arguments.out, merged)
-    print(*show.summary_lines(merged)[:1], sep="\n")
+    print(show.runs_line(merged["summary"]["runs"]))
     return 0
 
 

@@ -25,15 +25,20 @@ def table(rows: list[dict]) -> str:
     return tabulate(lines, header, tablefmt="simple", colalign=align, disable_numparse=True)
 
 
+def runs_line(counts: dict[str, int]) -> str:
+    """How many runs there are, and how many of each status."""
+    ordered = sorted(counts.items(), key=lambda item: (item[0] != "passed", item[0]))
+    total = sum(counts.values())
+    said = ", ".join(f"{count} {printable(status)}" for status, count in ordered)
+    return f"{total} run{'' if total == 1 else 's'}" + (f": {said}" if said else "")
+
+
 def summary_lines(catalog: dict) -> list[str]:
     """How many runs ended how and how many are marked, then one line for each that failed, with why."""
     objects = catalog["objects"]
     runs = runs_in(objects)
     counted = summary(objects, runs)
-    counts = sorted(counted["runs"].items(), key=lambda item: (item[0] != "passed", item[0]))
-    total = sum(counted["runs"].values())
-    said = ", ".join(f"{count} {printable(status)}" for status, count in counts)
-    lines = [f"{total} run{'' if total == 1 else 's'}" + (f": {said}" if said else "")]
+    lines = [runs_line(counted["runs"])]
     marks = Counter(mark for run in runs for mark in run.quality.split() if mark != "good")
     if marks:
         lines.append("marked: " + ", ".join(f"{count} {printable(mark)}" for mark, count in sorted(marks.items())))
