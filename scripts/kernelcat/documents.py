@@ -166,7 +166,7 @@ def write(paths: Iterable[str | Path], metrics: str | Path, folder: str | Path, 
         documents[Path(folder) / RUNS / name] = bundle
         documents |= {_cited_path(folder, manifest["kind"], identity.digest(manifest)): manifest for manifest in beside}
     sums = []
-    for path, found in documents.items():
+    for path, found in sorted(documents.items()):
         data = _bytes(found)
         files.write(path, data)
         sums.append(f"{hashlib.sha256(data).hexdigest()}  {path.relative_to(folder).as_posix()}\n")
@@ -194,14 +194,16 @@ def _series(record: dict) -> tuple:
 def read(folder: str | Path) -> list[dict]:
     """All manifests of the documents of runs in `folder` and what they cite.
 
-    Raises KernelcatError when one is not there or not as it was made.
+    Raises KernelcatError when one is not there, not as it was made, or of a run that was not made with the others.
     """
     sums = Path(folder) / RUNS / SUMS
+    unknown = {path.as_posix() for path in sums.parent.rglob("*.json")}
     try:
         listed = [line.split("  ", 1) for line in sums.read_text().splitlines()]
         found = []
         for digest, name in listed:
             path = Path(folder) / name
+            unknown.discard(path.as_posix())
             if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
                 raise KernelcatError(f"{path}: expected the document as it was made, found one that was changed since")
             document = files.load(path)
@@ -210,6 +212,8 @@ def read(folder: str | Path) -> list[dict]:
         raise KernelcatError(f"{error.filename}: expected a document, found: {error.strerror}") from error
     except ValueError as error:
         raise KernelcatError(f"{sums}: expected lines of digest and path, found something else") from error
+    if unknown:
+        raise KernelcatError(f"{min(unknown)}: expected a document that {SUMS} lists, found another")
     return found
 
 
