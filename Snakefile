@@ -201,6 +201,12 @@ onstart:
     files.remove_parts("results")
 
 
+onerror:
+    # What a job said of it may not be in its log, which lies on the same disk.
+    if (free := files.free_bytes("results")) < 2**24:
+        print(f"kernelcat: results: the disk is full, {free} bytes are free", file=sys.stderr)
+
+
 onsuccess:
     lines = (
         show.summary_lines(catalog.read("results/catalog.json")) if Path("results/catalog.json").exists() else []

@@ -36,8 +36,10 @@ def write(path: str | Path, data: bytes) -> None:
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         os.unlink(temporary)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a full disk has none, and nobody knows the temporary file
         raise
 
 
@@ -73,6 +75,12 @@ def remove_parts(folder: str | Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def free_bytes(folder: str | Path) -> int:
+    """How many bytes the disk of `folder` has left for who has no special rights."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
 
 
 def load(path: str | Path, limit: int | None = MAX_BYTES) -> object:
