@@ -199,6 +199,7 @@ rule report:
 
 onstart:
     files.remove_parts("results")
+    files.end_future("results")
 
 
 onerror:

@@ -60,13 +60,12 @@ def run(workflow: Workflow, *arguments: str) -> subprocess.CompletedProcess:
 
 
 def completes(workflow: Workflow, *arguments: str) -> str:
-    """Runs it to its end; everything verifies then and nothing is left to do. Returns what the run printed."""
+    """Runs it to its end; everything verifies then. Returns what the run printed."""
     result = run(workflow, CATALOG, *arguments)
     assert result.returncode == 0, result.stdout
     assert verified(workflow)
     found = catalog.read(workflow.folder / CATALOG)
     assert found["summary"]["runs"] == {"passed": 2}
-    assert "Nothing to be done" in run(workflow).stdout
     return result.stdout
 
 
@@ -143,7 +142,6 @@ def swap(path: Path) -> None:
     [
         (cut, "expected JSON"),
         (empty, "found an empty file"),
-        (lambda path: path.write_text("{}"), "expected the record of a measurement, found something else"),
         (halve_the_samples, "expected the record as it was measured, found one that was changed since"),
     ],
 )
@@ -179,51 +177,60 @@ def test_a_missing_record_is_named_by_verify_and_plan_and_can_be_measured_again(
 # ---- documents and samples
 
 
+def make_catalog(workflow: Workflow) -> subprocess.CompletedProcess:
+    """Runs the job of that rule."""
+    command = [sys.executable, "scripts/catalog.py", "--documents", "results/documents", "--out", CATALOG]
+    return subprocess.run(command, cwd=workflow.folder, capture_output=True, text=True)
+
+
 @pytest.mark.parametrize(
-    ("below", "damage", "said"),
+    ("path", "damage", "said"),
     [
-        ("runs", cut, "expected the document as it was made"),
-        ("runs", edit_numbers, "expected the document as it was made"),
-        ("runs", swap, "expected the document as it was made"),
-        ("runs", Path.unlink, "expected a document, found: No such file or directory"),
-        ("cited", edit_a_title, "expected the document as it was made"),
-        ("cited", Path.unlink, "expected a document, found: No such file or directory"),
+        ("runs/*/*/*/*/*.json", cut, "expected the document as it was made"),
+        ("runs/*/*/*/*/*.json", edit_numbers, "expected the document as it was made"),
+        ("runs/*/*/*/*/*.json", swap, "expected the document as it was made"),
+        ("runs/*/*/*/*/*.json", Path.unlink, "expected a document, found: No such file or directory"),
+        ("cited/*/*.json", edit_a_title, "expected the document as it was made"),
+        ("cited/*/*.json", Path.unlink, "expected a document, found: No such file or directory"),
+        ("runs/SHA256SUMS", empty, "SHA256SUMS lists"),
+        ("runs/SHA256SUMS", cut, "expected a document, found: "),
+        ("runs/SHA256SUMS", Path.unlink, "expected a document, found: No such file or directory"),
     ],
 )
-def test_a_damaged_document_does_not_become_a_catalog(again, below, damage, said):
-    """Snakemake does not notice it; whatever makes the catalog again does."""
-    path, before = document(again, below), (again.folder / CATALOG).read_bytes()
-    damage(path)
-    assert f"kernelcat: {named(again, path)}: {said}" in fails(again, "--forcerun", "catalog")
-    assert (again.folder / CATALOG).read_bytes() == before
-    make_all_documents_again(again)
-    assert (again.folder / CATALOG).read_bytes() == before
-
-
-@pytest.mark.parametrize("damage", [empty, cut, Path.unlink])
-def test_a_damaged_list_of_documents_loses_no_run(again, damage):
+def test_a_damaged_document_does_not_become_a_catalog(again, path, damage, said):
     before = (again.folder / CATALOG).read_bytes()
-    damage(again.folder / "results/documents/runs/SHA256SUMS")
-    assert "kernelcat: results/documents/" in fails(again, "--forcerun", "catalog")
+    assert make_catalog(again).returncode == 0
     assert (again.folder / CATALOG).read_bytes() == before
-    make_all_documents_again(again)
+    damage(sorted((again.folder / "results/documents").glob(path))[0])
+    result = make_catalog(again)
+    assert result.returncode == 1
+    [line] = result.stderr.splitlines()
+    assert line.startswith("kernelcat: results/documents/")
+    assert said in line
+    assert (again.folder / CATALOG).read_bytes() == before
 
 
-@pytest.mark.parametrize("damage", [cut, halve_the_samples, swap, Path.unlink])
+@pytest.mark.parametrize("damage", [cut, empty, halve_the_samples, swap, Path.unlink])
 def test_damaged_samples_are_named_by_verify(again, capsys, damage):
-    path, before = document(again, "samples"), (again.folder / CATALOG).read_bytes()
+    path = document(again, "samples")
     damage(path)
     assert not verified(again)
     assert f"raw samples: documents/samples/{path.name}: expected " in capsys.readouterr().out
-    make_all_documents_again(again)
-    assert (again.folder / CATALOG).read_bytes() == before
 
 
-def make_all_documents_again(workflow: Workflow) -> None:
-    """As README.md says; nothing is measured for it."""
-    shutil.rmtree(workflow.folder / "results/documents")
-    (workflow.folder / CATALOG).unlink()
-    assert "rule measure:" not in completes(workflow)
+def test_damaged_documents_and_samples_are_made_again_from_the_records(again):
+    """Snakemake does not notice them; README.md says how to make them again. Nothing is measured for it."""
+    before = evidence(again)
+    edit_numbers(document(again))
+    document(again, "cited").unlink()
+    cut(document(again, "samples"))
+    assert "Nothing to be done" in run(again).stdout
+    assert f"kernelcat: {named(again, document(again))}: expected " in fails(again, "--forcerun", "catalog")
+    assert (again.folder / CATALOG).read_bytes() == before[again.folder / CATALOG]
+    shutil.rmtree(again.folder / "results/documents")
+    (again.folder / CATALOG).unlink()
+    assert "rule measure:" not in completes(again)
+    assert evidence(again) == before
 
 
 # ---- the catalog
@@ -268,7 +275,7 @@ def remount(folder: Path, options: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{options}", folder], check=True)
 
 
-@pytest.mark.parametrize("free", [0, 8192, 24576])
+@pytest.mark.parametrize("free", [0, 8192])
 def test_a_full_disk_is_named_and_leaves_everything(again, free):
     """With so many bytes left: at the first file, or after some."""
     results = again.folder / "results"
@@ -306,8 +313,10 @@ def test_write_protected_results_are_named_and_can_be_read(again):
 # ---- clocks
 
 
-@pytest.mark.parametrize("days", [-10000, 1])
-@pytest.mark.parametrize("what", ["metrics", "documents", "catalog.json", "."])
+@pytest.mark.parametrize(
+    ("what", "days"),
+    [("metrics", 1), ("documents", 1), ("catalog.json", 1), (".", 1), ("documents", -10000), ("catalog.json", -10000)],
+)
 def test_a_clock_that_was_wrong_changes_nothing(again, what, days):
     """By the times of files, in the future or long ago. What is unnecessarily made again is made the same."""
     before, moment = evidence(again), time.time() + days * DAY
@@ -316,6 +325,7 @@ def test_a_clock_that_was_wrong_changes_nothing(again, what, days):
         os.utime(path, (moment, moment))
     completes(again)
     assert evidence(again) == before
+    assert "Nothing to be done" in run(again).stdout
 
 
 def test_a_record_of_the_future_is_measured_again(again):

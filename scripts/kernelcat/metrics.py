@@ -157,7 +157,7 @@ def read(source: str | Path | bytes, place: str | None = None) -> list[tuple[int
         # its writer may not have come to the end: of 12.5 there may be no more than 1
         number, last = found[-1]
         if isinstance(last, Row):
-            found[-1] = number, Problem("no_line_end", one_line(f"the last record: {','.join(_cells(last))}", 120))
+            found[-1] = number, Problem("no_line_end", one_line(",".join(_cells(last)), 120))
     return found
 
 
