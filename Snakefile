@@ -199,6 +199,13 @@ rule report:
 
 onstart:
     files.remove_parts("results")
+    files.end_future("results")
+
+
+onerror:
+    # What a job said of it may not be in its log, which lies on the same disk.
+    if (free := files.free_bytes("results")) < 2**24:
+        print(f"kernelcat: results: the disk is full, {free} bytes are free", file=sys.stderr)
 
 
 onsuccess:

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from kernelcat import devices, files, metrics
+from kernelcat import devices, metrics, recorded
 from kernelcat.errors import exit_code
 from kernelcat.grid import Configuration, conditions_digest
 from kernelcat.measure import exhausted, measure, rows
@@ -41,7 +41,7 @@ def main() -> None:
     record["jobSeconds"] = round(_seconds(), 3)
     print(f"{configuration.path}: {record['status']} {record['reason']}")
     metrics.write(arguments.csv, rows(record))
-    files.write(arguments.record, (json.dumps(record, sort_keys=True, indent=1, allow_nan=False) + "\n").encode())
+    recorded.write(arguments.record, record)
 
 
 def _seconds() -> float:

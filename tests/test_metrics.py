@@ -58,7 +58,7 @@ def refused(data: str | bytes) -> str:
 
 def body(text: str) -> list[tuple[int, Row | Problem]]:
     """The records that the text gives under a header."""
-    return read(f"{HEADER}\n{text}".encode())
+    return read(f"{HEADER}\n{text}\n".encode())
 
 
 # ---- the published file
@@ -167,8 +167,13 @@ def test_the_form_of_a_file_does_not_matter(written, order, end, marked, blank, 
     for row in written:
         quoted = ['"' + cell.replace('"', '""') + '"' for cell in astuple(row)]
         lines += [*blank, ",".join(quoted[index] for index in order)]
-    text = "\ufeff" * marked + end.join([*blank, *lines]) + end * ended
+    text = "\ufeff" * marked + end.join([*blank, *lines]) + end * (ended or len(written) > 0)
     assert read(text.encode()) == list(enumerate(written, start=2))
+
+
+def test_a_last_line_without_an_end_is_no_row():
+    """Whoever writes it may not have come to its end: a part of a number is another number."""
+    assert read(f"{HEADER}\n{LETTERS}\n{LETTERS}".encode()) == [(2, ROW), (3, Problem("no_line_end", LETTERS))]
 
 
 @settings(deadline=None)

@@ -1,6 +1,7 @@
 """Records of measured configurations → documents: {run, protocol, environment} for each, and what runs cite.
 
     runs/{path of the configuration}.json       the document of one run
+    runs/SHA256SUMS                             the digests of these and the following documents
     cited/{kind}/{64 hex digits}.json           workloads, operations, implementations and projects, each once
     samples/{64 hex digits}.json                raw samples, by the digest of the file
 
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from kernelcat import correctness, files, identity, kernels, manifests, quality, roofline, samples, schema
+from kernelcat import correctness, files, identity, kernels, manifests, quality, recorded, roofline, samples, schema
+from kernelcat.errors import KernelcatError
 from kernelcat.grid import Configuration
 from kernelcat.kernel import MODES, Kernel
 from kernelcat.roofline import Limits
@@ -26,6 +28,8 @@ from kernelcat.timing import PROTOCOLS, Sampling
 
 SOURCE = "kernelcat"
 RUNS = "runs"
+SUMS = "SHA256SUMS"
+"""What documents there are, below the folder of the runs: `sha256sum -c runs/SHA256SUMS` beside it reads it too."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +143,14 @@ def write(paths: Iterable[str | Path], metrics: str | Path, folder: str | Path, 
     """Writes the documents of the records in `paths`, files below the folder `metrics`, to `folder`; those of other
     runs that are there are removed.
 
-    Raises KernelcatError when a record cannot be read or a document is invalid, OSError when a file cannot be written.
+    Raises KernelcatError when a record cannot be used or a document is invalid, OSError when a file cannot be written.
     """
-    records = Records(own_kernels, {Path(path): files.load(path, limit=None) for path in paths})
-    cited: dict[str, dict] = {}
+    records = Records(own_kernels, {Path(path): recorded.load(path) for path in paths})
+    for path, record in records.by_path.items():
+        configuration = Configuration.from_json(record["configuration"])
+        if path.relative_to(metrics).as_posix() != f"{configuration.path}.json":
+            raise KernelcatError(f"{path}: expected the record of this configuration, found {configuration.path}")
+    documents: dict[Path, dict] = {}
     for name in ("cited", "samples"):  # even when there are none
         (Path(folder) / name).mkdir(parents=True, exist_ok=True)
     for path, record in records.by_path.items():
@@ -155,12 +163,15 @@ def write(paths: Iterable[str | Path], metrics: str | Path, folder: str | Path, 
             evidence["samples"] = _artifact(f"{Path(folder).name}/{file.as_posix()}", data)
             files.write(Path(folder) / file, data)
         bundle, beside = document(record, records, evidence)
-        files.write(Path(folder) / RUNS / name, _bytes(bundle))
-        cited |= {identity.digest(manifest): manifest for manifest in beside}
-    for digest, manifest in cited.items():
-        files.write(_cited_path(folder, manifest["kind"], digest), _bytes(manifest))
-    kept = {Path(folder) / RUNS / path.relative_to(metrics) for path in records.by_path}
-    for path in set((Path(folder) / RUNS).rglob("*.json")) - kept:
+        documents[Path(folder) / RUNS / name] = bundle
+        documents |= {_cited_path(folder, manifest["kind"], identity.digest(manifest)): manifest for manifest in beside}
+    sums = []
+    for path, found in sorted(documents.items()):
+        data = _bytes(found)
+        files.write(path, data)
+        sums.append(f"{hashlib.sha256(data).hexdigest()}  {path.relative_to(folder).as_posix()}\n")
+    files.write(Path(folder) / RUNS / SUMS, "".join(sums).encode())
+    for path in set((Path(folder) / RUNS).rglob("*.json")) - documents.keys():
         path.unlink()
 
 
@@ -183,31 +194,27 @@ def _series(record: dict) -> tuple:
 def read(folder: str | Path) -> list[dict]:
     """All manifests of the documents of runs in `folder` and what they cite.
 
-    Raises KernelcatError when one cannot be read.
+    Raises KernelcatError when one is not there, not as it was made, or of a run that was not made with the others.
     """
-    found = []
-    cited: dict[Path, dict] = {}
-
-    def load(kind: str, digest: str) -> dict:
-        path = _cited_path(folder, kind, digest)
-        if path not in cited:
-            cited[path] = files.load(path)
-        return cited[path]
-
-    repositories = set()
-    for path in sorted((Path(folder) / RUNS).rglob("*.json")):
-        bundle = files.load(path)
-        found += bundle.values()
-        spec = bundle["run"]["spec"]
-        implementation = load("ImplementationRevision", spec["implementationDigest"])
-        repositories.add(implementation["spec"]["projectRevision"].get("repository"))
-        workload = load("WorkloadCase", spec["workloadDigest"])
-        load("OperationSpec", workload["spec"]["operationSpecDigest"])
-    # nothing cites a project by digest: it belongs to the implementations from its repository
-    folder = _cited_path(folder, "SoftwareProject", "").parent
-    projects = [files.load(path) for path in sorted(folder.glob("*.json"))]
-    used = [project for project in projects if project["spec"]["repository"] in repositories]
-    return [*found, *cited.values(), *used]
+    sums = Path(folder) / RUNS / SUMS
+    unknown = {path.as_posix() for path in sums.parent.rglob("*.json")}
+    try:
+        listed = [line.split("  ", 1) for line in sums.read_text().splitlines()]
+        found = []
+        for digest, name in listed:
+            path = Path(folder) / name
+            unknown.discard(path.as_posix())
+            if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+                raise KernelcatError(f"{path}: expected the document as it was made, found one that was changed since")
+            document = files.load(path)
+            found += document.values() if name.startswith(f"{RUNS}/") else [document]
+    except OSError as error:
+        raise KernelcatError(f"{error.filename}: expected a document, found: {error.strerror}") from error
+    except ValueError as error:
+        raise KernelcatError(f"{sums}: expected lines of digest and path, found something else") from error
+    if unknown:
+        raise KernelcatError(f"{min(unknown)}: expected a document that {SUMS} lists, found another")
+    return found
 
 
 def _cited_path(folder: str | Path, kind: str, digest: str) -> Path:

@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from kernelcat.errors import KernelcatError
@@ -36,8 +37,10 @@ def write(path: str | Path, data: bytes) -> None:
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         os.unlink(temporary)
+        if isinstance(error, OSError) and error.errno:
+            error.filename = str(path)  # a full disk has none, and nobody knows the temporary file
         raise
 
 
@@ -73,6 +76,21 @@ def remove_parts(folder: str | Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def free_bytes(folder: str | Path) -> int:
+    """How many bytes the disk of `folder` has left for who has no special rights."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
+
+
+def end_future(folder: str | Path) -> None:
+    """Gives the present time to what is from the future in `folder`, because a clock was wrong: of that Snakemake makes
+    nothing, as the results would seem older than it."""
+    now = time.time()
+    for path in Path(folder).rglob("*"):
+        if path.lstat().st_mtime > now:
+            os.utime(path, follow_symlinks=False)
 
 
 def load(path: str | Path, limit: int | None = MAX_BYTES) -> object:

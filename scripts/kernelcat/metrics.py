@@ -96,8 +96,8 @@ _cells = attrgetter(*COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A record that is not a row. `reason` is a token (`ragged_record`, `bad_quoting`, `field_too_long`), `found` says
-    in a few words what stands there.
+    """A record that is not a row. `reason` is a token (`ragged_record`, `bad_quoting`, `field_too_long`,
+    `no_line_end`), `found` says in a few words what stands there.
     """
 
     reason: str
@@ -133,6 +133,7 @@ def read(source: str | Path | bytes, place: str | None = None) -> list[tuple[int
     """Every record of a file (a path, or the file's bytes) with its number, the header being record 1.
 
     A byte order mark, any of CRLF, LF and CR, columns in another order and blank lines (which are no records) are fine.
+    A last line without an end is a problem: it may be a part of one.
     `place` is what messages call the file: by default the path.
 
     Raises KernelcatError, one line, when the file as a whole cannot be trusted: unreadable, empty, not UTF-8, with NUL
@@ -151,7 +152,13 @@ def read(source: str | Path | bytes, place: str | None = None) -> list[tuple[int
     if header is None:
         raise KernelcatError(f"{place}: expected a header and rows, found an empty file")
     order = _order(header, place)
-    return [(number, _row(record, order)) for number, record in enumerate(records, start=2)]
+    found = [(number, _row(record, order)) for number, record in enumerate(records, start=2)]
+    if found and not source.endswith((b"\n", b"\r")):
+        # its writer may not have come to the end: of 12.5 there may be no more than 1
+        number, last = found[-1]
+        if isinstance(last, Row):
+            found[-1] = number, Problem("no_line_end", one_line(",".join(_cells(last)), 120))
+    return found
 
 
 def _decode(data: bytes, place: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelcat import files, grid, identity, show
+from kernelcat import files, grid, identity, recorded, show
 from kernelcat.errors import KernelcatError
 from kernelcat.fault import printable
 from kernelcat.grid import Configuration
@@ -56,7 +56,7 @@ class Record:
     @staticmethod
     def load(path: Path) -> "Record":
         """Raises KernelcatError when the file holds no record."""
-        values = files.load(path, limit=None)
+        values = recorded.load(path)
         try:
             return Record(
                 configuration=Configuration.from_json(values["configuration"]),

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from kernelcat import files, identity, samples, show
+from kernelcat import identity, recorded, samples, show
 from kernelcat.fault import one_line, printable
 from kernelcat.grid import Configuration
 
@@ -63,7 +63,7 @@ class _Progress(logging.Handler):
         self.took.append(time.monotonic() - self.began.pop(job))
         self.done.add(job)
         self.failed.discard(job)  # a retry may have done it
-        measured = files.load(self.records[job], limit=None)
+        measured = recorded.load(self.records[job])
         if measured["status"] != "passed":
             self.failed.add(job)
         parts = [f"{len(self.done)}/{self.total} measured"]
