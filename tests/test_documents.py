@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernelcat import catalog, cli, documents, evidence, identity, roofline, samples, schema
+from kernelcat.errors import KernelcatError
 from kernelcat.grid import Configuration
 from kernelcat.kernel import Case
 from kernelcat.timing import Sampling
@@ -53,11 +54,12 @@ def calibration() -> list[dict]:
     return [record(kernel=name, case=case, ms=seconds[name] * 1e3) for name, case in cases]
 
 
-def write(folder: Path, *found: dict) -> dict[str, dict]:
+def write(folder: Path, *found: dict, device: str = "cuda") -> dict[str, dict]:
     """The runs that the documents of these records hold, by kernel and mode, in a catalog that is written as well."""
     paths = []
     for values in found:
-        path = folder / "metrics" / f"{Configuration.from_json(values['configuration']).path}.json"
+        place = Configuration.from_json(values["configuration"]).path.replace("cuda/", f"{device}/", 1)
+        path = folder / "metrics" / f"{place}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
         paths.append(path)
@@ -98,6 +100,19 @@ def test_a_run_says_what_was_measured(tmp_path):
         *("median", "mean", "p05", "p95", "minimum", "maximum", "mad", "confidence95")
     }
     assert spec["sourceNative"]["metrics"]["order_seed"] == 7
+
+
+def test_the_folder_of_a_named_gpu_model_changes_no_number(tmp_path):
+    [plain], [named] = (write(tmp_path / name, record(), device=name).values() for name in ("cuda", "cuda-h200"))
+    assert plain["spec"]["timing"] == named["spec"]["timing"]
+
+
+def test_the_record_of_another_configuration_is_refused(tmp_path):
+    path = tmp_path / "metrics/cuda/elsewhere.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(record()))
+    with pytest.raises(KernelcatError, match="elsewhere.json: expected the record of this configuration, found cuda/"):
+        documents.write([path], tmp_path / "metrics", tmp_path / "documents", None)
 
 
 def test_raw_samples_lie_in_a_file_named_by_its_digest(tmp_path):

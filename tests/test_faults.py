@@ -384,7 +384,7 @@ def csv_cells(row: metrics.Row, x: int, value: str):
 def imported(path: Path) -> list[tuple]:
     """What is imported of each row."""
     found = importing.import_csv(path).usable
-    return [(usable.row.x_value, usable.row.y_value_50, usable.row.liger_version) for usable in found]
+    return [(usable.row.x_value, usable.row.y_value_50) for usable in found]
 
 
 def test_a_cut_csv_gives_whole_rows_or_is_refused(tmp_path):

@@ -58,7 +58,7 @@ def refused(data: str | bytes) -> str:
 
 def body(text: str) -> list[tuple[int, Row | Problem]]:
     """The records that the text gives under a header."""
-    return read(f"{HEADER}\n{text}\n".encode())
+    return read(f"{HEADER}\n{text}".encode())
 
 
 # ---- the published file
@@ -167,13 +167,30 @@ def test_the_form_of_a_file_does_not_matter(written, order, end, marked, blank, 
     for row in written:
         quoted = ['"' + cell.replace('"', '""') + '"' for cell in astuple(row)]
         lines += [*blank, ",".join(quoted[index] for index in order)]
-    text = "\ufeff" * marked + end.join([*blank, *lines]) + end * (ended or len(written) > 0)
+    text = "\ufeff" * marked + end.join([*blank, *lines]) + end * ended
     assert read(text.encode()) == list(enumerate(written, start=2))
 
 
-def test_a_last_line_without_an_end_is_no_row():
-    """Whoever writes it may not have come to its end: a part of a number is another number."""
-    assert read(f"{HEADER}\n{LETTERS}\n{LETTERS}".encode()) == [(2, ROW), (3, Problem("no_line_end", LETTERS))]
+def test_a_last_line_needs_no_end():
+    assert read(f"{HEADER}\n{LETTERS}\n{LETTERS}".encode()) == [(2, ROW), (3, ROW)]
+
+
+def test_a_file_that_is_being_written_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{HEADER}\n{LETTERS}\n")
+    whole = Path.read_bytes
+
+    def read_and_append(self):
+        data = whole(self)
+        with self.open("a") as file:
+            file.write(f"{LETTERS}\n")
+        return data
+
+    monkeypatch.setattr(Path, "read_bytes", read_and_append)
+    with pytest.raises(
+        KernelcatError, match="a.csv: expected a CSV file that is complete, found one that is being wri"
+    ):
+        read(path)
 
 
 @settings(deadline=None)

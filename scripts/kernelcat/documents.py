@@ -13,6 +13,7 @@ limit it attains and the marks on its quality, are labels: they never change its
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -148,7 +149,8 @@ def write(paths: Iterable[str | Path], metrics: str | Path, folder: str | Path, 
     records = Records(own_kernels, {Path(path): recorded.load(path) for path in paths})
     for path, record in records.by_path.items():
         configuration = Configuration.from_json(record["configuration"])
-        if path.relative_to(metrics).as_posix() != f"{configuration.path}.json":
+        place = re.sub("^cuda-[^/]+/", "cuda/", path.relative_to(metrics).as_posix())  # of a GPU model that is named
+        if place != f"{configuration.path}.json":
             raise KernelcatError(f"{path}: expected the record of this configuration, found {configuration.path}")
     documents: dict[Path, dict] = {}
     for name in ("cited", "samples"):  # even when there are none

@@ -11,6 +11,7 @@ A bad record is a `Problem` beside the rows that are fine; a bad file, where not
 import csv
 import io
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -96,8 +97,8 @@ _cells = attrgetter(*COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A record that is not a row. `reason` is a token (`ragged_record`, `bad_quoting`, `field_too_long`,
-    `no_line_end`), `found` says in a few words what stands there.
+    """A record that is not a row. `reason` is a token (`ragged_record`, `bad_quoting`, `field_too_long`), `found` says
+    in a few words what stands there.
     """
 
     reason: str
@@ -133,7 +134,6 @@ def read(source: str | Path | bytes, place: str | None = None) -> list[tuple[int
     """Every record of a file (a path, or the file's bytes) with its number, the header being record 1.
 
     A byte order mark, any of CRLF, LF and CR, columns in another order and blank lines (which are no records) are fine.
-    A last line without an end is a problem: it may be a part of one.
     `place` is what messages call the file: by default the path.
 
     Raises KernelcatError, one line, when the file as a whole cannot be trusted: unreadable, empty, not UTF-8, with NUL
@@ -142,23 +142,19 @@ def read(source: str | Path | bytes, place: str | None = None) -> list[tuple[int
     if not isinstance(source, bytes):
         place = place or one_line(str(source))
         try:
-            source = Path(source).read_bytes()
+            before, source, after = os.stat(source), Path(source).read_bytes(), os.stat(source)
         except (OSError, ValueError) as error:  # a NUL in the path is a ValueError
             said = getattr(error, "strerror", None) or error
             raise KernelcatError(f"{place}: expected a CSV file, found: {said}") from None
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise KernelcatError(f"{place}: expected a CSV file that is complete, found one that is being written")
     place = place or "CSV"
     records = _records(_decode(source, place), place)
     header = next(records, None)
     if header is None:
         raise KernelcatError(f"{place}: expected a header and rows, found an empty file")
     order = _order(header, place)
-    found = [(number, _row(record, order)) for number, record in enumerate(records, start=2)]
-    if found and not source.endswith((b"\n", b"\r")):
-        # its writer may not have come to the end: of 12.5 there may be no more than 1
-        number, last = found[-1]
-        if isinstance(last, Row):
-            found[-1] = number, Problem("no_line_end", one_line(",".join(_cells(last)), 120))
-    return found
+    return [(number, _row(record, order)) for number, record in enumerate(records, start=2)]
 
 
 def _decode(data: bytes, place: str) -> str:
