@@ -345,6 +345,12 @@ def test_every_run_is_in_a_pair(catalogs):
     assert found.warnings == ["older runs of one configuration left out: 1 of the old catalog"]
 
 
+def test_what_was_not_measured_again_is_unchanged_and_no_sign_of_quiet(catalogs):
+    path = many(catalogs, "old", [1] * 20)
+    found = compared(path, path)
+    assert (found.counts, found.floors) == ({"unchanged": 20}, [])
+
+
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
@@ -360,7 +366,7 @@ def test_other_hardware_and_other_protocols_are_refused(catalogs, other, reason)
     assert [(pair.verdict, pair.reason) for pair in compared(*paths).pairs] == [
         ("not_compared", reason),
         ("not_compared", reason),
-        ("same", ""),
+        ("unchanged", ""),
     ]
 
 

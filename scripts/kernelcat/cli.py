@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,6 +70,7 @@ def import_csv(arguments: argparse.Namespace) -> int:
 
 
 def export(arguments: argparse.Namespace) -> int:
+    _refuse_input(arguments.out, arguments.catalog)
     found = catalog.read(arguments.catalog)
     print(formats.export(found, query.filters(arguments), arguments.format, arguments.out))
     return 0
@@ -121,6 +123,7 @@ def compare_catalogs(arguments: argparse.Namespace) -> int:
     )
     text = compare.FORMATS[arguments.format](found)
     if arguments.out:
+        _refuse_input(arguments.out, *paths)
         files.write(arguments.out, text.encode(errors="backslashreplace"))  # JSON's escape of a lone surrogate
         print(compare.summary_lines(found)[0])
     else:
@@ -129,10 +132,17 @@ def compare_catalogs(arguments: argparse.Namespace) -> int:
 
 
 def _part(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < 1:
-        raise ValueError(text)
-    return value
+    with contextlib.suppress(ValueError):
+        if 0 <= (value := float(text)) < 1:
+            return value
+    raise argparse.ArgumentTypeError(f"expected a number from 0 to below 1, as in 0.03, found {text!r}")
+
+
+def _refuse_input(out: str, *inputs: str) -> None:
+    """Raises KernelcatError when what is to be written is one of the files that are read."""
+    for path in inputs:
+        if os.path.exists(out) and os.path.samefile(out, path):
+            raise KernelcatError(f"{out}: expected another file than the catalog that is read")
 
 
 def plan_runs(arguments: argparse.Namespace) -> int:

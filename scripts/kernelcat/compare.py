@@ -35,7 +35,7 @@ FLOOR_PAIRS, FLOOR_QUANTILE = 10, 0.95
 
 VERDICTS = (
     *("slower", "newly_failing", "faster", "newly_passing", "undecided", "not_compared"),
-    *("new", "gone", "failing", "untimed", "same"),
+    *("new", "gone", "failing", "untimed", "same", "unchanged"),
 )
 REGRESSIONS = ("slower", "newly_failing")
 
@@ -116,6 +116,9 @@ def compare(
     if not shared:
         raise KernelcatError(_nothing_shared(pairs))
     couples = [(sides[0].runs[key], sides[1].runs[key]) for key in shared]
+    # A run that was not measured again is in both: it says nothing about what changed, nor about noise.
+    pairs += [_pair("unchanged", old, new) for old, new in couples if old["run"] == new["run"]]
+    couples = [(old, new) for old, new in couples if old["run"] != new["run"]]
     floors = _floors(sides, couples)
     pairs += [_judged(sides, *couple, minimum_effect, floors) for couple in couples]
     order = VERDICTS.index
@@ -366,7 +369,7 @@ def summary_lines(found: Comparison) -> list[str]:
             times = f"{floor.shift:.3f} times as long as before"
             lines.append(f"warning: under {printable(floor.family)} the same code takes {times}")
     if not found.floors:
-        lines.append(f"no noise floor: fewer than {FLOOR_PAIRS} pairs of the same code without marks")
+        lines.append(f"no noise floor: fewer than {FLOOR_PAIRS} pairs of the same code, measured again, without marks")
     return lines + [f"warning: {line}" for line in found.warnings]
 
 
@@ -400,7 +403,7 @@ def text(found: Comparison) -> str:
 
 
 def _changed(pair: Pair) -> bool:
-    return pair.verdict not in ("untimed", "same") or bool(pair.reason)
+    return pair.verdict not in ("untimed", "same", "unchanged") or bool(pair.reason)
 
 
 def markdown(found: Comparison) -> str:

@@ -137,6 +137,8 @@ def expand(config: dict, source: str = "config/config.yaml", suites: str | Path 
     """
     schema.check(config, "config", source)
     device = resolve_device(config["device"])
+    if "gpu" in config and device != "cuda":
+        raise KernelcatError(f"{source}: gpu: expected none where the CPU is measured, found {config['gpu']!r}")
     protocols = _list(config["protocol"][device])
     known = sorted(name for name, value in PROTOCOLS.items() if value.device == device)
     for protocol in protocols:
