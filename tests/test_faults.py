@@ -141,7 +141,6 @@ def swap(path: Path) -> None:
     ("damage", "said"),
     [
         (cut, "expected JSON"),
-        (empty, "found an empty file"),
         (halve_the_samples, "expected the record as it was measured, found one that was changed since"),
     ],
 )
@@ -225,7 +224,7 @@ def test_damaged_documents_and_samples_are_made_again_from_the_records(again):
     document(again, "cited").unlink()
     cut(document(again, "samples"))
     assert "Nothing to be done" in run(again).stdout
-    assert f"kernelcat: {named(again, document(again))}: expected " in fails(again, "--forcerun", "catalog")
+    assert "kernelcat: results/documents/cited/" in fails(again, "--forcerun", "catalog")
     assert (again.folder / CATALOG).read_bytes() == before[again.folder / CATALOG]
     shutil.rmtree(again.folder / "results/documents")
     (again.folder / CATALOG).unlink()
