@@ -124,6 +124,7 @@ def test_samples_that_are_no_times_decide_nothing(catalogs, samples):
         data = json.dumps({"samples": samples}).encode()
         uri = "documents/samples/x.json"
         files.write(catalogs.folder / path.split("/")[-2] / uri, data)
+        run["spec"]["observedAt"] = f"2026-01-0{1 + paths.index(path)}T00:00:00.000Z"
         run["spec"]["timing"] = {
             "latencyNs": {"median": 1000},
             "samples": len(samples),
@@ -403,7 +404,11 @@ def test_filters_choose_what_is_compared(catalogs):
 def regression(catalogs):
     nasty = "out of <memory> | ]]> \x1b[31m"
     old = [{"samples": noise(0.1, 1)}, {"samples": noise(0.1, 1), "rows": 1}, {"samples": noise(0.1, 1), "rows": 2}]
-    new = [{"samples": noise(0.2, 1), "code": "2"}, {"status": "resource_exceeded", "reason": nasty, "rows": 1}, old[2]]
+    new = [
+        {"samples": noise(0.2, 1), "code": "2"},
+        {"status": "resource_exceeded", "reason": nasty, "rows": 1},
+        old[2] | {"at": 2},
+    ]
     return catalogs.make("old", *old), catalogs.make("new", *new)
 
 

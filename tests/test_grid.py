@@ -713,8 +713,9 @@ def test_a_named_gpu_model_changes_the_folder_and_nothing_that_is_measured(expan
     assert shlex.split(grid.options(CONFIG | {"gpu": "NVIDIA A100"}))[-1] == "--gpu=NVIDIA A100"
 
 
-def test_a_named_gpu_model_says_nothing_about_a_cpu(expand):
-    assert list(expand({"rms_norm": RMS_NORM}, gpu="H200").by_path) == list(expand({"rms_norm": RMS_NORM}).by_path)
+def test_a_named_gpu_model_is_no_cpu(expand):
+    with pytest.raises(KernelcatError, match="gpu: expected none where the CPU is measured, found 'H200'"):
+        expand({"rms_norm": RMS_NORM}, gpu="H200", device="cpu")
 
 
 def test_options_are_one_text_for_the_shell():
