@@ -71,7 +71,7 @@ rule measure:
         record=update("results/metrics/{path}.json"),
     log:
         "results/logs/measure/{path}.log",
-    priority: lambda wildcards: priorities[wildcards.path]
+    priority: lambda wildcards: priorities.get(wildcards.path, 0)
     conda:
         "envs/kernelcat.yaml"
     resources:
@@ -79,7 +79,7 @@ rule measure:
         mem_mb=16000,
         runtime=10,
     params:
-        job=lambda wildcards: grid.job(cells.by_path[wildcards.path], own_kernels),
+        job=lambda wildcards: grid.job(cells.at(wildcards.path), own_kernels),
         # How, not what is measured. Params that look at the output are none that measure again when they change.
         options=lambda wildcards, output: grid.options(config),
     shell:

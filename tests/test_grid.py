@@ -713,6 +713,11 @@ def test_a_named_gpu_model_changes_the_folder_and_nothing_that_is_measured(expan
     assert shlex.split(grid.options(CONFIG | {"gpu": "NVIDIA A100"}))[-1] == "--gpu=NVIDIA A100"
 
 
+def test_a_path_outside_of_the_suite_is_named(expand):
+    with pytest.raises(KernelcatError, match="^cpu/x: expected a configuration of the suite"):
+        expand({"rms_norm": RMS_NORM}).at("cpu/x")
+
+
 def test_a_named_gpu_model_is_no_cpu(expand):
     with pytest.raises(KernelcatError, match="gpu: expected none where the CPU is measured, found 'H200'"):
         expand({"rms_norm": RMS_NORM}, gpu="H200", device="cpu")

@@ -95,6 +95,12 @@ class Grid:
         folder = f"cuda-{identity.kebab(self.gpu)}/" if self.gpu else "cuda/"
         return {re.sub("^cuda/", folder, found.path): found for found in self.configurations}
 
+    def at(self, path: str) -> Configuration:
+        """Raises KernelcatError when none has that path."""
+        if path not in self.by_path:
+            raise KernelcatError(f"{path}: expected a configuration of the suite; was it measured with other --config?")
+        return self.by_path[path]
+
     def priorities(self, seed: int) -> dict[str, int]:
         """The order of measuring, by path: the higher the earlier. Small cases come first, so that what a larger one
         would exhaust is known by then; the configurations of one case follow each other in an order drawn with `seed`,
