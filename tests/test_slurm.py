@@ -245,7 +245,7 @@ def processes(copy: Workflow, script: str) -> list[psutil.Process]:
         process
         for process in psutil.process_iter(["cmdline", "cwd"])
         if process.info["cwd"] == str(copy.folder)
-        and any(word.endswith(script) for word in process.info["cmdline"][:2])
+        and any(Path(word).name == script for word in process.info["cmdline"][:2])
     ]
 
 
@@ -255,7 +255,7 @@ def test_a_group_is_one_job_on_one_gpu_with_one_worker(slurm, profile, tmp_path)
     workers = set()
 
     def look():  # a worker has a session of its own, in which what it forks stays
-        for process in processes(copy, "/worker.py"):
+        for process in processes(copy, "worker.py"):
             with contextlib.suppress(ProcessLookupError):
                 workers.add(os.getsid(process.pid))
 
