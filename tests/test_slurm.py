@@ -272,7 +272,7 @@ def test_a_job_that_dies_is_done_again(slurm, profile, tmp_path):
     killed = []
 
     def kill_the_first():
-        for process in processes(copy, "scripts/measure.py")[: 1 - len(killed)]:
+        for process in processes(copy, "measure.py")[: 1 - len(killed)]:
             process.kill()
             killed.append(process)
 
