@@ -18,7 +18,7 @@ from pathlib import Path
 from kernelcat import evidence, query, samples
 from kernelcat.errors import KernelcatError
 from kernelcat.fault import printable
-from kernelcat.index import at, text_at
+from kernelcat.index import at, leaves, text_at
 from kernelcat.show import duration, ratio
 
 MINIMUM_EFFECT = 0.03
@@ -338,17 +338,8 @@ def _warnings(sides: list[_Side], couples: list[tuple[dict, dict]]) -> list[str]
 
 def _facts(environment: dict, row: dict) -> dict:
     """Software and settings of an environment by the names that their documents have, and the version of Liger."""
-    facts = {}
-
-    def walk(value, name: str) -> None:
-        if isinstance(value, dict):
-            for key, part in value.items():
-                walk(part, f"{name}.{key}" if name else str(key))
-        elif name != "framework.name":
-            facts[name] = value
-
-    walk(environment.get("software") or {}, "")
-    walk(environment.get("settings") or {}, "")
+    parts = (environment.get(part) or {} for part in ("software", "settings"))
+    facts = {name: value for part in parts for name, value in leaves(part) if name != "framework.name"}
     return {"libraries.liger_kernel": row["liger_version"]} | facts
 
 

@@ -4,7 +4,7 @@ Objects may come from outside: what is missing in one reads as "unspecified".
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -151,6 +151,15 @@ def text_at(value, *path: str, default: str | None = UNSPECIFIED) -> str | None:
     """The text that stands at the path, the default where it leads nowhere or to something else than text."""
     found = at(value, *path)
     return found if isinstance(found, str) else default
+
+
+def leaves(value, path: str = "") -> Iterator[tuple[str, object]]:
+    """Each value inside that is no object, with the names that lead to it joined by points, sorted by name."""
+    if isinstance(value, dict):
+        for key in sorted(value):
+            yield from leaves(value[key], f"{path}.{key}" if path else key)
+    else:
+        yield path, value
 
 
 def _counted(names: Iterable[str]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from kernelcat import catalog, files, identity, plots, quality, query
 from kernelcat.fault import printable
 from kernelcat.figures import Figure, families, figures, grouped, marked, modes, name_series, number, passed
-from kernelcat.index import UNSPECIFIED, at, text_at
+from kernelcat.index import UNSPECIFIED, at, leaves, text_at
 from kernelcat.show import duration, percent, ratio, short
 
 FILTERS = {
@@ -263,15 +263,10 @@ def _cited(objects: dict[str, dict], rows: list[dict], kind: str, column: str) -
     ]
 
 
-def _facts(value: object, path: str = "") -> Iterable[tuple[str, str]]:
+def _facts(value: object) -> Iterable[tuple[str, str]]:
     """(path, text) of each value, in the order of the paths."""
-    if isinstance(value, dict):
-        for key in sorted(value):
-            yield from _facts(value[key], f"{path}.{printable(key)}" if path else printable(key))
-    elif isinstance(value, list):
-        yield path, ", ".join(map(_text, value))
-    else:
-        yield path, _text(value)
+    for path, found in leaves(value):
+        yield printable(path), ", ".join(map(_text, found)) if isinstance(found, list) else _text(found)
 
 
 def _text(value: object) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kernelcat import evidence, query
 from kernelcat.fault import one_line, printable
-from kernelcat.index import at, text_at
+from kernelcat.index import at, leaves, text_at
 from kernelcat.show import duration, percent, ratio
 
 
@@ -110,15 +110,9 @@ def _correctness(row: dict, objects: dict[str, dict]) -> list[tuple]:
 
 def _facts(value, names: tuple[str, ...]) -> list[tuple]:
     """What stands under these names, nested names joined by points."""
-    found = []
-
-    def walk(name: str, value) -> None:
-        if isinstance(value, dict) and value:
-            for key in sorted(value):
-                walk(f"{name}.{key}", value[key])
-        elif value is not None:
-            found.append((name, value if isinstance(value, str) else json.dumps(value, sort_keys=True)))
-
-    for name in names:
-        walk(name, at(value, name))
-    return found
+    return [
+        (path, found if isinstance(found, str) else json.dumps(found, sort_keys=True))
+        for name in names
+        for path, found in leaves(at(value, name), name)
+        if found is not None
+    ]
