@@ -289,10 +289,10 @@ def test_the_same_code_is_never_faster_or_slower_and_states_the_noise(catalogs):
     found = compared(many(catalogs, "old", [1] * 100), many(catalogs, "new", factors))
     [floor] = found.floors
     assert floor.pairs == 100
-    assert 1.07 < floor.ratio < 1.14  # two standard deviations of 5 %
+    assert 1.1 < floor.ratio < 1.2  # 2.6 standard deviations of 5 %
     assert found.counts.keys() == {"undecided", "same"}
     assert "noise: the same code in the same environment" in {pair.reason for pair in found.pairs}
-    assert "of 100 pairs of the same code 95% differ by less" in compare.text(found)
+    assert "of 100 pairs of the same code 99% differ by less" in compare.text(found)
 
 
 def test_a_change_that_is_lost_in_the_noise_is_undecided(catalogs):
