@@ -26,10 +26,14 @@ import traceback
 import warnings
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from unittest import mock
 
 PRELOADED = {
     "cpu": ("kernelcat.interpreter", "torch", "transformers.models.llama.modeling_llama", "liger_kernel.transformers"),
-    "cuda": ("torch", "triton", "transformers.models.llama.modeling_llama", "pynvml", "peft"),
+    "cuda": (
+        *("torch", "triton", "torch._dynamo", "torch._inductor.compile_fx"),
+        *("transformers.models.llama.modeling_llama", "pynvml", "peft"),
+    ),
 }
 """What is imported before the first fork, by device, as far as it is installed. The interpreter comes first: Triton
 asks for it at import. liger-kernel, which may initialise CUDA at import, is among it on a CPU only; it imports peft
@@ -72,8 +76,10 @@ def serve(listener: socket.socket, lifeline: int, preload: str | None) -> None:
     except ProcessLookupError:
         return
     before = dict(os.environ)
+    # else Inductor starts a compiling process per core in each measuring process, whatever it finds in its cache
+    os.environ["TORCH_WARM_POOL"] = "0"
     if preload:
-        _preload(PRELOADED[preload], workflow)
+        _preload(preload, workflow)
         if preload == "cuda" and _has_cuda():
             sys.exit("kernelcat: what was imported has initialised CUDA: each configuration gets a fresh process")
     # what imported modules ask of their process, such as TRITON_INTERPRET, holds for the measuring processes too
@@ -105,36 +111,39 @@ def is_ours(peer: socket.socket) -> bool:
     return user == os.getuid()
 
 
-def _preload(modules: tuple[str, ...], workflow: int) -> None:
-    """Imports the modules. That takes seconds, in which a timer sees to it that the end of the workflow is noticed."""
+def _preload(device: str, workflow: int) -> None:
+    """Imports what is to be there before the first fork. That takes seconds, in which a timer sees to it that the end of
+    the workflow is noticed."""
 
     def look(signal_number, frame):
         if wait([workflow], 0):
             os._exit(0)
 
-    # asked about CUDA, as some modules do at import, torch would otherwise initialise it
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
-    for module in modules:
-        if importlib.util.find_spec(module.partition(".")[0]):
-            importlib.import_module(module)
-    _warm_triton()
+    # Inductor asks at import whether there is a GPU, and torch would initialise CUDA to know
+    told = mock.patch("torch.cuda.is_available", return_value=True) if device == "cuda" else contextlib.nullcontext()
+    with told:
+        for module in PRELOADED[device]:
+            if importlib.util.find_spec(module.partition(".")[0]):
+                importlib.import_module(module)
+    _warm_caches()
     gc.collect()
     gc.freeze()  # garbage collections of measuring processes need not walk all this
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
-def _warm_triton() -> None:
-    """Has Triton hash its own files (0.4 s), which each process does once before it looks into its cache."""
-    cache = sys.modules.get("triton.runtime.cache")
-    if key := getattr(cache, "triton_key", None):
-        key()
+def _warm_caches() -> None:
+    """Has Triton and Inductor hash their own files (0.4 s and 0.1 s), which each process does once before it looks into
+    its cache."""
+    for module, name in (("triton.runtime.cache", "triton_key"), ("torch._inductor.codecache", "torch_key")):
+        if key := getattr(sys.modules.get(module), name, None):
+            key()
 
 
 def _has_cuda() -> bool:
-    """Whether this process has initialised CUDA: only that opens the device of unified memory."""
+    """Whether this process may have initialised CUDA: that opens the device of unified memory."""
     links = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
     return any(os.readlink(link).startswith("/dev/nvidia-uvm") for link in links if os.path.lexists(link))
 
