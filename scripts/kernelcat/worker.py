@@ -113,7 +113,7 @@ def is_ours(peer: socket.socket) -> bool:
 
 def _preload(device: str, workflow: int) -> None:
     """Imports what is to be there before the first fork. That takes seconds, in which a timer sees to it that the end of
-    the workflow is noticed."""
+    the workflow is noticed."""  # noqa: E501
 
     def look(signal_number, frame):
         if wait([workflow], 0):
