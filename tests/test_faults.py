@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -353,7 +354,9 @@ def test_a_second_workflow_is_turned_away_and_the_first_completes(again):
         while not list((again.folder / ".snakemake/locks").glob("*")):
             assert first.poll() is None
             time.sleep(0.02)
+        first.send_signal(signal.SIGSTOP)  # or it may have ended before the second one looks
         second = run(again, CATALOG, "--forceall")
+        first.send_signal(signal.SIGCONT)
         assert first.wait(timeout=60) == 0
     finally:
         first.kill()
