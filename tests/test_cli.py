@@ -109,6 +109,21 @@ def test_commands_answer_in_a_line_and_a_code(folder, capsys, arguments, code, s
         assert not Path("new.csv").exists() and not Path("new.json").exists() and not Path("new").exists()
 
 
+def test_an_import_overwrites_an_import_and_no_other_catalog(folder, capsys):
+    assert cli.main(["import", str(CSV), "--out", "seed"]) == 0
+    Path("results").mkdir()
+    shutil.copy("good.json", "results/catalog.json")
+    before = Path("results/catalog.json").read_bytes()
+    capsys.readouterr()
+    assert cli.main(["import", str(CSV), "--out", "results"]) == 1
+    assert capsys.readouterr().err == (
+        "kernelcat: results: expected a folder for this import alone, "
+        "found a catalog.json without an import's report.json\n"
+    )
+    assert [path.name for path in Path("results").iterdir()] == ["catalog.json"]
+    assert Path("results/catalog.json").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

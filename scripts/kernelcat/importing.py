@@ -105,8 +105,12 @@ def import_csv(source: str | Path) -> Import:
 
 
 def write(result: Import, folder: str | Path) -> None:
-    """Writes catalog.json and report.json to `folder`. Raises OSError."""
+    """Writes catalog.json and report.json to `folder`. Raises OSError, and KernelcatError for the folder of a catalog
+    that no import has written."""
     folder = Path(folder)
+    if (folder / "catalog.json").exists() and not (folder / "report.json").exists():
+        found = "a catalog.json without an import's report.json"
+        raise KernelcatError(f"{folder}: expected a folder for this import alone, found {found}")
     found = catalog.build(result.manifests)
     report = json.dumps(result.report, indent=1, ensure_ascii=False, allow_nan=False)
     # the catalog comes last: where it is, the rest is too
