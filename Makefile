@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# More options for snakemake in `make catalog`, for pytest in `make test`, and for `make bench-overhead`.
+# More options for snakemake in `make catalog`, for pytest in `make test`, and for `make bench-overhead` and `make bench-gpus`.
 SNAKEMAKE_FLAGS ?=
 PYTEST_FLAGS ?=
 BENCH_FLAGS ?=
@@ -61,6 +61,10 @@ lint: .venv  ## check the code alone
 	@$(in_venv) ruff format --check .
 	@$(in_venv) snakefmt --check Snakefile
 	@$(in_venv) snakemake --lint
+
+.PHONY: bench-gpus
+bench-gpus: .venv  ## time the release suite on one GPU and on all of this machine
+	@$(in_venv) python tests/benchmarks/bench_gpus.py $(BENCH_FLAGS)
 
 .PHONY: bench-import
 bench-import: .venv  ## time the import of CSVs of three sizes

@@ -1,5 +1,6 @@
 """Measuring on an NVIDIA GPU."""
 
+import contextlib
 import os
 import statistics
 from pathlib import Path
@@ -8,7 +9,7 @@ import psutil
 import pytest
 from conftest import ROOT
 
-from kernelcat import correctness, files, grid, kernels, measure, quality
+from kernelcat import correctness, devices, files, grid, kernels, measure, quality
 from kernelcat.grid import Configuration
 from kernelcat.kernel import Case
 from kernelcat.timing import PROTOCOLS, Sampling
@@ -166,6 +167,38 @@ def test_peak_memory_does_not_depend_on_what_was_measured_before():
 def test_the_state_of_the_device_is_read_before_and_after():
     state = measured("softmax", "liger", "forward")["state"]
     assert state["before"].keys() == state["after"].keys() >= {"smClockMHz", "temperatureCelsius"}
+
+
+SEEING = """
+import os
+import torch
+from kernelcat.kernel import Kernel, Provider, tensor
+
+def prepare(x):
+    raise RuntimeError(f"{torch.cuda.device_count()} {torch.cuda.get_device_properties().uuid}")
+
+KERNEL = Kernel(
+    title="Seeing",
+    slug="seeing",
+    family="activation",
+    axes=("rows",),
+    inputs={"x": tensor("rows")},
+    outputs={"y": tensor("rows")},
+    reference=lambda x: x,
+    providers={"torch": Provider(prepare)},
+)
+"""
+
+
+def test_a_measuring_process_sees_one_gpu_and_each_another(tmp_path):
+    (tmp_path / "seeing.py").write_text(SEEING)
+    sampling = Sampling(0.01, 0.5, 1000)
+    cell = Configuration("seeing", "torch", "forward", Case({"rows": 8}, "fp32", {}), "events", "cuda", sampling)
+    with contextlib.ExitStack() as taken:
+        for gpu in devices.survey()[0]:
+            record = measure.measure(cell, str(tmp_path), seconds=100)
+            assert record["reason"] == f"RuntimeError: 1 {gpu.removeprefix('GPU-')}"
+            assert taken.enter_context(devices.held("cuda")) == {"CUDA_VISIBLE_DEVICES": gpu}
 
 
 def test_a_worker_has_not_initialised_cuda(worker):
