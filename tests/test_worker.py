@@ -257,6 +257,22 @@ def test_a_worker_for_gpus_does_not_import_what_may_initialise_cuda():
     assert not any(name.partition(".")[0] == "liger_kernel" for name in worker.PRELOADED["cuda"])
 
 
+def test_nothing_that_a_worker_for_gpus_imports_makes_torch_look_for_one():
+    """Torch initialises CUDA to look, and a fork of a process that has could not use the device."""
+    code = (
+        "import os, torch\n"
+        "torch.cuda.is_available = lambda: print('asked') or False\n"
+        "from kernelcat import worker\n"
+        "worker._preload('cuda', os.pidfd_open(os.getpid()))\n"
+        "import sys\n"
+        "print('torch._inductor.compile_fx' in sys.modules, worker._has_cuda())\n"
+        "torch.cuda.is_available()\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "scripts")}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert found.stdout == "True False\nasked\n", found.stderr
+
+
 def test_the_variables_and_the_folder_are_those_of_the_job(shared):
     for number, variables in enumerate([{"COLOUR": "blue"}, {"SHAPE": "round"}]):
         shared.run(**variables)
