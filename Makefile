@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# More options for snakemake in `make catalog`, for pytest in `make test`, and for `make bench-overhead` and `make bench-gpus`.
+# More options: for snakemake in `make catalog`, for pytest in `make test`, for the benchmarks that take any.
 SNAKEMAKE_FLAGS ?=
 PYTEST_FLAGS ?=
 BENCH_FLAGS ?=

@@ -2,8 +2,8 @@
 
 The workflow runs in copies that share one cache of compiled kernels: untimed with all GPUs, which fills the cache, then
 with one GPU and with all. The wall time is that of the whole command. Then come the medians of the two timed runs
-against each other, of configurations without marks of another machine's or moment's doing, and the names that records
-give to the device. `make bench-gpus` runs it; it needs two GPUs of one model.
+against each other, of all configurations without a mark that forbids a verdict (compare.NOISY). `make bench-gpus` runs
+it; it needs two GPUs of one model.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 from bench_overhead import ROOT, run
 from conftest import copy_workflow
 
-from kernelcat import catalog, compare, devices, files, samples
+from kernelcat import catalog, compare, devices, files, query, samples
 
 COLUMNS = "{:>5} {:>15} {:>7} {:>9} {:>6}  {}"
 
@@ -56,12 +56,18 @@ def main() -> None:
             ratio = f"{walls[count] / walls[1]:.2f}"
             print(COLUMNS.format(count, len(records), failed, f"{walls[count]:.1f}", ratio, names), flush=True)
         folders = folder / "1/results", folder / f"{len(gpus)}/results"
-        found = compare.compare(*(catalog.read(copy / "catalog.json") for copy in folders), folders)
+        catalogs = [catalog.read(copy / "catalog.json") for copy in folders]
+        found = compare.compare(*catalogs, folders)
     print(*compare.summary_lines(found), sep="\n")
-    apart = sorted(abs(math.log(pair.ratio)) for pair in found.pairs if pair.ratio and not pair.reason)
-    if apart:
+    noisy = {
+        row["run"] for side in catalogs for row in query.rows(side) if compare.NOISY & {*(row["quality"] or "").split()}
+    }
+    pairs = [pair for pair in found.pairs if pair.ratio and not noisy & {pair.old, pair.new}]
+    if apart := sorted(abs(math.log(pair.ratio)) for pair in pairs):
         values = ", ".join(f"{name} {samples.quantile(apart, q):.2%}" for name, q in (("median", 0.5), ("p95", 0.95)))
-        print(f"medians of {len(apart)} pairs without marks are apart by: {values}, largest {apart[-1]:.2%}")
+        beyond = sum(value > compare.MINIMUM_EFFECT for value in apart)
+        print(f"medians of {len(apart)} pairs without such marks are apart by: {values}, largest {apart[-1]:.2%}")
+        print(f"{beyond} of them by more than {compare.MINIMUM_EFFECT:.0%}")
 
 
 if __name__ == "__main__":
