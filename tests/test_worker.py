@@ -433,6 +433,19 @@ def test_a_job_that_waits_for_the_device_ends_with_its_workflow(jobs):
     assert (job.process.returncode, job.error) == (1, "kernelcat: the workflow has ended\n")
 
 
+def test_what_a_job_took_leaves_out_its_wait_for_the_device(shared):
+    """Estimates add up what configurations took; with more jobs than devices their waits overlap."""
+    shared.run()  # or the worker's imports count
+    start = time.monotonic()
+    with devices.held("cpu"):
+        job = shared.start()
+        time.sleep(3)
+    assert job.process.wait() == 0
+    [record] = [json.loads((shared.folder / name).read_text()) for name in job.files if name.endswith(".json")]
+    assert record["samplingSeconds"] < record["jobSeconds"] < time.monotonic() - start - 2
+    assert "waitedSeconds" not in record
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, -15), (signal.SIGINT, 130)], ids=["kill", "term", "int"]
 )

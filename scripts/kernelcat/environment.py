@@ -162,7 +162,7 @@ def _cuda() -> tuple[dict, dict, dict]:
         "product": product,
         "architecture": f"sm_{properties.major}{properties.minor}",
         "memoryBytes": properties.total_memory,
-        "count": 1,
+        "count": torch.cuda.device_count(),
     }
     if form_factor:
         hardware["formFactor"] = form_factor

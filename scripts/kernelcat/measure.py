@@ -54,12 +54,15 @@ def measure(
     `device` (its name), `environment` (a spec), `versions` (of the provider's packages and liger-kernel), for code of
     the kernel file itself its `source`, and as far as it got: `correctness`, `compileSeconds` (what the first pass took
     longer than the second), `peakMemoryBytes` (allocated, reserved, increase), `samplesMs`, `samplingSeconds` (warm-up
-    included), `deviceMs` (samples without the host's part), `state` (of the device before and after).
+    included), `deviceMs` (samples without the host's part), `state` (of the device before and after); and
+    `waitedSeconds`, for the device.
     Raises KernelcatError when the machine is at fault: no GPU where one was asked for.
     """
     workflow = _Process.workflow()
     arguments = (configuration.as_json(), own_kernels, str(Path(cache).resolve()) if cache else None)
+    start = time.monotonic()
     with devices.held(configuration.device, workflow.sleep if workflow else time.sleep) as chosen:
+        waited = time.monotonic() - start
         end = time.monotonic() + seconds
         for lifeline in (workflow if warm else None, None):  # a worker that is lost is replaced, once
             try:
@@ -78,7 +81,7 @@ def measure(
         raise KernelcatError(record["machine"])
     if "environment" not in record:
         raise KernelcatError(f"{configuration.path}: {failure['reason']} before the device could be described")
-    return failure | record
+    return failure | record | {"waitedSeconds": waited}
 
 
 def exhausted(configuration: Configuration, folder: Path, conditions: str) -> dict | None:

@@ -81,7 +81,7 @@ def serve(listener: socket.socket, lifeline: int, preload: str | None) -> None:
     if preload:
         _preload(preload, workflow)
         if preload == "cuda" and _has_cuda():
-            sys.exit("kernelcat: what was imported has initialised CUDA: each configuration gets a fresh process")
+            sys.exit("kernelcat: what was imported may have initialised CUDA: each configuration gets a fresh process")
     # what imported modules ask of their process, such as TRITON_INTERPRET, holds for the measuring processes too
     asked = {name: value for name, value in os.environ.items() if before.get(name) != value}
     children: list[_Child] = []
@@ -112,8 +112,8 @@ def is_ours(peer: socket.socket) -> bool:
 
 
 def _preload(device: str, workflow: int) -> None:
-    """Imports what is to be there before the first fork. That takes seconds, in which a timer sees to it that the end of
-    the workflow is noticed."""  # noqa: E501
+    """Imports what is to be there before the first fork. That takes seconds, in which a timer sees to it that the end
+    of the workflow is noticed."""
 
     def look(signal_number, frame):
         if wait([workflow], 0):
