@@ -270,13 +270,14 @@ def test_an_interval_covers_the_true_ratio_as_often_as_it_says():
 # ---- the noise floor
 
 
-def many(catalogs, name: str, factors: list[float], changed: int = 0) -> str:
+def many(catalogs, name: str, factors: list[float], changed: int = 0, quality: str = "good") -> str:
     """Runs of a case each; the first `changed` ran other code in the catalog "new"."""
     runs = [
         {
             "samples": noise(0.1 * factor, zlib.crc32(f"{name} {rows}".encode()), 0.002),
             "rows": rows,
             "code": "2" if name == "new" and rows <= changed else "1",
+            "quality": quality,
         }
         for rows, factor in enumerate(factors, 1)
     ]
@@ -313,6 +314,31 @@ def test_a_slower_machine_is_no_slower_code(catalogs):
     found = compared(many(catalogs, "old", [1] * 25), many(catalogs, "new", [1.1] * 25, changed=5))
     assert found.counts == {"undecided": 25}
     assert "warning: under events the same code takes 1.1" in compare.text(found)
+
+
+def test_runs_throttled_on_both_sides_are_held_against_their_own_noise(catalogs):
+    """A product of large matrices always runs at the power limit: a verdict on it is wanted, and takes controls that
+    say how far the limit itself moves it."""
+
+    def found(factors: list[float], changed: int, old="throttled", new="throttled") -> compare.Comparison:
+        before = many(catalogs, "old", [1] * len(factors), quality=old)
+        return compared(before, many(catalogs, "new", factors, changed, new))
+
+    known = found([1.1] * 5 + [1.02] * 10, 5)
+    assert known.counts == {"slower": 5, "same": 10}
+    assert [(floor.throttled, floor.pairs) for floor in known.floors] == [(True, 10)]
+    assert "noise floor of events, throttled: 2" in compare.text(known)
+    assert "under events, throttled the same code takes 1.02" in compare.text(known)
+    unknown = found([1.1] * 5 + [1.02] * 9, 5)
+    assert unknown.counts == {"undecided": 5, "same": 9}
+    assert {pair.reason for pair in unknown.pairs} == {
+        "both throttled, and fewer than 10 such pairs of the same code say what that changes",
+        "",
+    }
+    one = found([1.1] * 5 + [1.02] * 10, 5, old="good")
+    assert one.counts == {"undecided": 15}
+    assert {pair.reason for pair in one.pairs} == {"new throttled"}
+    assert found([1.1] * 5 + [1.02] * 10, 5, new="throttled drift").counts == {"undecided": 15}
 
 
 def test_other_code_makes_no_noise_floor(catalogs):

@@ -5,6 +5,7 @@ import pytest
 from kernelcat import quality
 
 STEADY = [1.0 + 0.001 * (number % 3) for number in range(100)]
+SLOW = {"throttleReasons": 0x4}
 SAMPLING = {"precision": 0.01, "seconds": 1, "samples": 1000}
 
 
@@ -41,6 +42,18 @@ def record(found: list[float] = STEADY, before: dict | None = None, after: dict 
         (record(before={"powerViolationNs": 5}, after={"powerViolationNs": 10_000_006}), ["throttled"]),
         (record(before={"thermalViolationNs": 0}, after={"thermalViolationNs": 10**9}), ["throttled"]),
         (record(after={"thermalViolationNs": 10**9}), []),
+        # the device's own time is taken at the clock of before, the samples at that of after
+        (record(deviceMs=[0.7] * 20, before={"smClockMHz": 1980}, after={**SLOW, "smClockMHz": 1500}), ["throttled"]),
+        (
+            record(deviceMs=[0.68] * 20, before={"smClockMHz": 1980}, after={**SLOW, "smClockMHz": 1500}),
+            ["host_bound", "throttled"],
+        ),
+        (
+            record(deviceMs=[0.9] * 20, before={"smClockMHz": 1500}, after={**SLOW, "smClockMHz": 1980}),
+            ["host_bound", "throttled"],
+        ),
+        (record(deviceMs=[0.9] * 20, after={**SLOW, "smClockMHz": 1500}), ["host_bound", "throttled"]),
+        (record(deviceMs=[0.9] * 20, before={"smClockMHz": 1980}, after={"smClockMHz": 345}), ["host_bound"]),
         (record(before={"processes": 1}, after={"processes": 1}), []),
         (record(before={"processes": 1}, after={"processes": 2}), ["shared"]),
     ],

@@ -28,7 +28,8 @@ CONFIDENCE, DRAWS = 0.99, 4000
 """Of the interval, and how many bootstrap samples it is made from."""
 
 NOISY = frozenset(("degenerate", "drift", "host_bound", "throttled", "shared", "inconsistent", "above_limit"))
-"""Marks of runs about which nothing is decided: the number is another machine's or moment's tomorrow."""
+"""Marks of runs about which nothing is decided: the number is another machine's or moment's tomorrow. Only runs that
+are `throttled` on both sides, as those of large matrix products always are, are held against their own noise floor."""
 
 FLOOR_PAIRS, FLOOR_QUANTILE = 10, 0.99
 """From how many pairs of the same code a noise floor is taken, and how many of them differ by less. The tail is long:
@@ -69,10 +70,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Floor:
-    """The noise floor of a family of protocols as a ratio above 1, from so many pairs of the same code; the median of
-    their ratios is `shift`."""
+    """The noise floor of a family of protocols as a ratio above 1, from so many pairs of the same code, all throttled
+    on both sides or none; the median of their ratios is `shift`."""
 
     family: str
+    throttled: bool
     pairs: int
     ratio: float
     shift: float
@@ -124,7 +126,7 @@ def compare(
     pairs += [_judged(sides, *couple, minimum_effect, floors) for couple in couples]
     order = VERDICTS.index
     pairs.sort(key=lambda pair: (order(pair.verdict), -abs(math.log(pair.ratio or 1)), *_place(pair), pair.old or ""))
-    return Comparison(pairs, sorted(floors.values(), key=lambda f: f.family), _warnings(sides, couples), minimum_effect)
+    return Comparison(pairs, [floors[place] for place in sorted(floors)], _warnings(sides, couples), minimum_effect)
 
 
 class _Side:
@@ -212,20 +214,21 @@ def _nothing_shared(pairs: list[Pair]) -> str:
     return f"{expected}, found {printable(max(sorted(reasons), key=reasons.__getitem__))}"
 
 
-def _floors(sides: list[_Side], couples: list[tuple[dict, dict]]) -> dict[str, Floor]:
-    """The noise floor of each family of protocols that has controls enough."""
+def _floors(sides: list[_Side], couples: list[tuple[dict, dict]]) -> dict[tuple[str, bool], Floor]:
+    """The noise floor of each family of protocols that has controls enough, throttled or not."""
     logs = defaultdict(list)
     for old, new in couples:
         if _timed(old) and _timed(new) and _controls(sides, old, new) and not _noisy(old, new):
-            logs[sides[1].family(new)].append(math.log(new["median_ns"] / old["median_ns"]))
+            place = sides[1].family(new), _throttled(old, new)
+            logs[place].append(math.log(new["median_ns"] / old["median_ns"]))
     return {
-        family: Floor(
-            family,
+        place: Floor(
+            *place,
             len(values),
             math.exp(samples.quantile(sorted(map(abs, values)), FLOOR_QUANTILE)),
             math.exp(statistics.median(values)),
         )
-        for family, values in logs.items()
+        for place, values in logs.items()
         if len(values) >= FLOOR_PAIRS
     }
 
@@ -240,9 +243,18 @@ def _timed(row: dict) -> bool:
     return row["status"] == "passed" and bool(row["median_ns"])
 
 
+def _marks(row: dict) -> frozenset[str]:
+    return NOISY.intersection((row["quality"] or "").split())
+
+
+def _throttled(old: dict, new: dict) -> bool:
+    return "throttled" in _marks(old) & _marks(new)
+
+
 def _noisy(old: dict, new: dict) -> str:
     """Which marks forbid a verdict, on which side; empty when none does."""
-    marks = [(side, NOISY.intersection((row["quality"] or "").split())) for side, row in (("old", old), ("new", new))]
+    allowed = {"throttled"} if _throttled(old, new) else set()
+    marks = [(side, _marks(row) - allowed) for side, row in (("old", old), ("new", new))]
     return ", ".join(f"{side} {' '.join(sorted(found))}" for side, found in marks if found)
 
 
@@ -261,7 +273,7 @@ def _judged(sides: list[_Side], old: dict, new: dict, minimum_effect: float, flo
     if interval is None:
         return _pair("undecided", old, new, ratio=value, reason="neither samples nor a confidence interval at hand")
     low, high = interval
-    floor = floors.get(sides[1].family(new))
+    floor = floors.get((sides[1].family(new), _throttled(old, new)))
     least = max(1 + minimum_effect, floor.ratio if floor else 1)
     verdict = "undecided"
     if noisy := _noisy(old, new):
@@ -270,6 +282,8 @@ def _judged(sides: list[_Side], old: dict, new: dict, minimum_effect: float, flo
         verdict, reason = "same", ""
     elif not low > 1 and not high < 1:
         reason = "the interval holds 1"
+    elif _throttled(old, new) and not floor:
+        reason = f"both throttled, and fewer than {FLOOR_PAIRS} such pairs of the same code say what that changes"
     elif 1 / least < value < least:
         reason = (
             "below the noise floor" if least > 1 + minimum_effect else "too small to count, too uncertain to be none"
@@ -353,13 +367,13 @@ def summary_lines(found: Comparison) -> list[str]:
     lines = [f"{len(found.pairs)} configuration{'' if len(found.pairs) == 1 else 's'}: {counted}"]
     lines.append(f"changes count from {found.minimum_effect:.1%}, or from the noise floor where that is higher")
     for floor in found.floors:
+        name = printable(floor.family) + ", throttled" * floor.throttled
         lines.append(
-            f"noise floor of {printable(floor.family)}: {floor.ratio - 1:.1%}: of {floor.pairs} pairs of the same code "
+            f"noise floor of {name}: {floor.ratio - 1:.1%}: of {floor.pairs} pairs of the same code "
             f"{FLOOR_QUANTILE:.0%} differ by less"
         )
         if abs(floor.shift - 1) > SHIFT:
-            times = f"{floor.shift:.3f} times as long as before"
-            lines.append(f"warning: under {printable(floor.family)} the same code takes {times}")
+            lines.append(f"warning: under {name} the same code takes {floor.shift:.3f} times as long as before")
     if not found.floors:
         lines.append(f"no noise floor: fewer than {FLOOR_PAIRS} pairs of the same code, measured again, without marks")
     return lines + [f"warning: {line}" for line in found.warnings]

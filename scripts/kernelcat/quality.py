@@ -23,7 +23,7 @@ GRADIENTS_IN_FORWARD = "gradients_in_forward"
 """The mark that a provider says of itself, in the modes `forward` and `backward`."""
 
 HOST_BOUND = 1.1
-"""An eager call takes so many times what the device takes."""
+"""An eager call takes so many times what the device takes, at the clocks of that call."""
 
 DRIFT = 0.02
 """How far the medians of the halves may lie apart, as a part of the whole's."""
@@ -45,12 +45,16 @@ def marks(record: dict, halves: Iterable[float] = (), fraction: float | None = N
     median = samples.quantile(sorted(found), 0.5)
     sampling = record["configuration"]["sampling"] or {"precision": PRECISION}
     state = record["state"]
+    throttled = _throttled(state["before"], state["after"], record["samplingSeconds"])
+    device = samples.quantile(sorted(record.get("deviceMs", [median])), 0.5)
+    if throttled:
+        device *= _slowed(state["before"], state["after"])
     tests = {
         "degenerate": len(found) < FEW,
         "unstable": samples.half_width(found) > sampling["precision"],
         "drift": _drifts(found, median),
-        "host_bound": median > HOST_BOUND * samples.quantile(sorted(record.get("deviceMs", [median])), 0.5),
-        "throttled": _throttled(state["before"], state["after"], record["samplingSeconds"]),
+        "host_bound": median > HOST_BOUND * device,
+        "throttled": throttled,
         "shared": any(reading.get("processes", 0) > 1 for reading in state.values()),
         "inconsistent": any(median < half for half in halves),
         "above_limit": fraction is not None and fraction > TOLERANCE,
@@ -66,6 +70,14 @@ def _throttled(before: dict, after: dict, seconds: float) -> bool:
     return any(
         after[name] - before[name] > 0.01 * seconds * 1e9 for name in counters if {name} <= before.keys() & after
     )
+
+
+def _slowed(before: dict, after: dict) -> float:
+    """By which factor the clock of the multiprocessors fell from one reading to the other, at least 1. Samples of the
+    device's own time have a pause before each, in which it recovers: they run at the clock of before, and the others
+    end with that of after, the reading that follows them at once."""
+    clocks = before.get("smClockMHz"), after.get("smClockMHz")
+    return max(1, clocks[0] / clocks[1]) if all(clocks) else 1
 
 
 def _drifts(found: list[float], median: float) -> bool:
