@@ -181,6 +181,28 @@ def test_the_swept_axis_is_the_one_that_varies_most_and_crossing_sweeps_share_th
     assert drawn == [("hidden", (("rows", 64),), 3), ("rows", (("hidden", 256),), 3)]
 
 
+@given(
+    st.dictionaries(
+        st.sampled_from("abcdefgh"), st.lists(st.sampled_from("0123456789ABC"), min_size=1, max_size=7, unique=True)
+    )
+)
+def test_providers_of_one_kernel_differ_in_colour(kernels):
+    """As long as none of them meets more providers than there are colours."""
+    rows = [{"kernel": kernel, "provider": name} for kernel, names in kernels.items() for name in names]
+    places = plots.providers(rows)
+    beside = {name: {other for names in kernels.values() if name in names for other in names} for name in places}
+    assert beside.keys() == {row["provider"] for row in rows}
+    for names in kernels.values():
+        if all(len(beside[name]) <= len(plots._COLOURS) for name in names):
+            assert len({places[name] % len(plots._COLOURS) for name in names}) == len(names)
+
+
+def test_the_first_providers_have_colours_of_their_own_across_kernels():
+    """A reader who learnt a colour in one figure meets it in the next."""
+    rows = [{"kernel": str(number), "provider": str(number)} for number in range(7)]
+    assert sorted(plots.providers(rows).values()) == list(range(7))
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [

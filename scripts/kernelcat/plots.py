@@ -3,6 +3,7 @@
 import json
 import math
 import textwrap
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from kernelcat.figures import METRICS, Figure, number, passed
@@ -75,10 +76,19 @@ WIDTH, HEIGHT = 250, 180
 
 
 def providers(rows: Iterable[dict]) -> dict[str, int]:
-    """Each provider's place in colours, shapes and dashes: the most frequent have the plainest, everywhere the same."""
-    names = [row["provider"] for row in rows]
-    counts = {name: names.count(name) for name in set(names)}
-    return {name: place for place, name in enumerate(sorted(counts, key=lambda name: (-counts[name], name)))}
+    """Each provider's place in colours, shapes and dashes, everywhere the same: the most frequent have the plainest,
+    and those that one kernel has do not share theirs while there are colours left."""
+    counts, kernels = Counter(), defaultdict(set)
+    for row in rows:
+        counts[row["provider"]] += 1
+        kernels[row["provider"]].add(row["kernel"])
+    places: dict[str, int] = {}
+    for name in sorted(counts, key=lambda name: (-counts[name], name)):
+        used = Counter(places.values())
+        beside = {places[other] for other in places if kernels[other] & kernels[name]}
+        free = [place for place in range(len(_COLOURS)) if place not in beside] or [len(places)]
+        places[name] = min(free, key=lambda place: (used[place], place))
+    return places
 
 
 def styles(figure: Figure, places: dict[str, int]) -> tuple[list[str], list[str], list[str], list[list[int]]]:
@@ -115,6 +125,7 @@ def spec(figure: Figure, places: dict[str, int]) -> dict:
         "labelLimit": WIDTH,
         "values": [label for label in series if label in own],
         "symbolOpacity": 1,
+        "symbolStrokeWidth": 0,  # with the dash of its line a symbol looks crossed out
     }
     x, y = _x(figure), _y(figure, _values(figure.rows, column), factor, unit)
     encoding = {"x": x, "y": y, "color": scaled(colours) | {"legend": legend}}
