@@ -5,6 +5,7 @@ import pytest
 from kernelcat import quality
 
 STEADY = [1.0 + 0.001 * (number % 3) for number in range(100)]
+UNSETTLED = ["unsettled", "throttled"]
 SLOW = {"throttleReasons": 0x4}
 SAMPLING = {"precision": 0.01, "seconds": 1, "samples": 1000}
 
@@ -33,8 +34,11 @@ def record(found: list[float] = STEADY, before: dict | None = None, after: dict 
         (record([1.0] * 50 + [1.019] * 50), []),
         (record([1.0] * 5 + [1.1] * 5), ["degenerate", "unstable"]),
         (record(deviceMs=[1.0] * 20), []),
-        (record(deviceMs=[0.92] * 20), []),
-        (record(deviceMs=[0.9] * 20), ["host_bound"]),
+        (record(deviceMs=[0.96] * 20), []),
+        (record(deviceMs=[0.95] * 20), ["host_bound"]),
+        (record(deviceMs=[1.05] * 20), []),
+        (record(deviceMs=[1.06] * 20), ["unsettled"]),
+        (record(deviceMs=[1.06] * 20, before={"smClockMHz": 1980}, after={**SLOW, "smClockMHz": 1500}), UNSETTLED),
         (record(before={"throttleReasons": 0x1 | 0x2 | 0x10 | 0x100}), []),
         (record(before={"throttleReasons": 0x4}), ["throttled"]),
         (record(after={"throttleReasons": 0x40}), ["throttled"]),
@@ -43,9 +47,9 @@ def record(found: list[float] = STEADY, before: dict | None = None, after: dict 
         (record(before={"thermalViolationNs": 0}, after={"thermalViolationNs": 10**9}), ["throttled"]),
         (record(after={"thermalViolationNs": 10**9}), []),
         # the device's own time is taken at the clock of before, the samples at that of after
-        (record(deviceMs=[0.7] * 20, before={"smClockMHz": 1980}, after={**SLOW, "smClockMHz": 1500}), ["throttled"]),
+        (record(deviceMs=[0.73] * 20, before={"smClockMHz": 1980}, after={**SLOW, "smClockMHz": 1500}), ["throttled"]),
         (
-            record(deviceMs=[0.68] * 20, before={"smClockMHz": 1980}, after={**SLOW, "smClockMHz": 1500}),
+            record(deviceMs=[0.72] * 20, before={"smClockMHz": 1980}, after={**SLOW, "smClockMHz": 1500}),
             ["host_bound", "throttled"],
         ),
         (

@@ -10,7 +10,8 @@ MEANINGS = {
     "degenerate": "fewer than 20 samples: one pass takes longer than the time limit allows",
     "unstable": "the confidence interval of the median did not get as narrow as the configuration asks",
     "drift": "the second half of the samples differs from the first",
-    "host_bound": "launching took the host longer than running took the device: the number is the host's",
+    "host_bound": "a call took over 5 % longer than the device was busy: the number is that of the host's launching",
+    "unsettled": "after a pause the device took over 5 % longer: the number depends on what ran before",
     "throttled": "the GPU lowered its clocks for power or heat: before, after, or more than 1 % of the time between",
     "shared": "another process used the GPU, before or after",
     "inconsistent": "the full pass took less time than one of its halves",
@@ -22,8 +23,8 @@ MEANINGS = {
 GRADIENTS_IN_FORWARD = "gradients_in_forward"
 """The mark that a provider says of itself, in the modes `forward` and `backward`."""
 
-HOST_BOUND = 1.1
-"""An eager call takes so many times what the device takes, at the clocks of that call."""
+APART = 1.05
+"""How far eager calls and the device's own time, at the same clock, may lie apart, as a ratio."""
 
 DRIFT = 0.02
 """How far the medians of the halves may lie apart, as a part of the whole's."""
@@ -45,15 +46,15 @@ def marks(record: dict, halves: Iterable[float] = (), fraction: float | None = N
     median = samples.quantile(sorted(found), 0.5)
     sampling = record["configuration"]["sampling"] or {"precision": PRECISION}
     state = record["state"]
-    throttled = _throttled(state["before"], state["after"], record["samplingSeconds"])
     device = samples.quantile(sorted(record.get("deviceMs", [median])), 0.5)
-    if throttled:
-        device *= _slowed(state["before"], state["after"])
+    throttled = _throttled(state["before"], state["after"], record["samplingSeconds"])
+    slowed = _slowed(state["before"], state["after"]) if throttled else 1
     tests = {
         "degenerate": len(found) < FEW,
         "unstable": samples.half_width(found) > sampling["precision"],
         "drift": _drifts(found, median),
-        "host_bound": median > HOST_BOUND * device,
+        "host_bound": median > APART * device * slowed,
+        "unsettled": device > APART * median,
         "throttled": throttled,
         "shared": any(reading.get("processes", 0) > 1 for reading in state.values()),
         "inconsistent": any(median < half for half in halves),
