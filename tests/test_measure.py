@@ -1,5 +1,6 @@
 """Measuring: one configuration, end to end on a CPU. Whatever a provider does is a result, and one line says which."""
 
+import ast
 import hashlib
 import json
 import time
@@ -277,6 +278,8 @@ def test_a_machine_too_slow_to_begin_is_no_result(folder):
         ("", "ValueError"),
         ("one\ntwo", "ValueError: one"),
         ("\n \n  late", "ValueError: late"),
+        ("raised:\n  NameError: what\n\nSet VERBOSE=1", "ValueError: raised: NameError: what"),
+        ("nothing:\n", "ValueError: nothing:"),
         ("no '/usr/lib/x.so' here", "ValueError: no 'x.so' here"),
         ("/tmp/a/b.cu(3): error: /tmp/a/c.h", "ValueError: b.cu(3): error: c.h"),
         ("a/b is a ratio, ../x a path", "ValueError: a/b is a ratio, ../x a path"),
@@ -285,6 +288,22 @@ def test_a_machine_too_slow_to_begin_is_no_result(folder):
 )
 def test_a_reason_is_one_line_without_folders(text, line):
     assert child._first_line(ValueError(text)) == line
+
+
+def test_the_reason_of_a_compile_error_is_the_innermost_one():
+    triton_errors = pytest.importorskip("triton.compiler.errors")
+    source = "def f(x):\n    return x + y"
+    node = ast.parse(source).body[0].body[0].value.right
+
+    def error(message: str | None, cause=None) -> BaseException:
+        made = triton_errors.CompilationError(source, node, message)
+        made.__cause__ = cause
+        return made
+
+    inner = error("NameError('y is not\ndefined')")
+    said = "CompilationError: at 2:15: NameError('y is not\\ndefined')"
+    assert child._first_line(inner) == child._first_line(error(None, inner)) == said
+    assert child._first_line(error(None)) == "CompilationError: at 2:15: def f(x):"
 
 
 @pytest.mark.parametrize(

@@ -217,9 +217,15 @@ def _status(error: BaseException) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    """The error in one line, without the folders of this machine and its user."""
+    """The error in one line, without the folders of this machine and its user: its first, and what that announces with
+    a colon. Triton puts an excerpt of the code between both, and what is wrong in a function that another calls into
+    the cause."""
+    while hasattr(error, "error_message") and isinstance(error.__cause__, type(error)):
+        error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = printable(lines[0]) if lines else ""
+    if text.endswith(":") and len(lines) > 1:
+        text += " " + printable(getattr(error, "error_message", None) or lines[1])
     text = _QUOTED_PATH.sub(lambda match: match[1] + _file_name(match[2]) + match[1], text)
     text = _PATH.sub(lambda match: _file_name(match[0]), text)
     return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__
