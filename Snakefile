@@ -13,7 +13,7 @@ sys.path.insert(0, f"{workflow.basedir}/scripts")
 # Jobs call `python`: the one that runs Snakemake, whether or not its environment is activated.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]))
 
-from kernelcat import catalog, devices, files, grid, measure, progress, show
+from kernelcat import catalog, devices, failures, files, grid, measure, progress, show
 from kernelcat.errors import KernelcatError
 
 # The worker that measuring processes are forked from ends with this process, however this ends, or with the Snakemake
@@ -36,6 +36,7 @@ except KernelcatError as error:
     sys.exit(f"kernelcat: {error}")
 
 progress.follow(workflow)
+failures.remember(workflow)
 if any(configuration.device == "cuda" for configuration in cells.by_path.values()):
     devices.spread(workflow, config.get("gpu"))
 
@@ -66,7 +67,7 @@ rule all:
         "results/catalog.json",
 
 
-# Outputs are marked update(), so that a job that fails or is killed leaves what was there.
+# Outputs are marked update(), so that a job that fails or is killed leaves what was there (kernelcat.failures).
 rule measure:
     output:
         csv=update("results/metrics/{path}.csv"),

@@ -294,7 +294,8 @@ def test_a_full_disk_is_named_and_leaves_everything(again, free):
         for path in (results / "metrics").rglob("*.json"):
             recorded.load(path)
         filler.unlink()
-        completes(again, "--forceall")
+        completes(again)
+        assert "Nothing to be done" in run(again).stdout
 
 
 def test_write_protected_results_are_named_and_can_be_read(again):
@@ -308,6 +309,53 @@ def test_write_protected_results_are_named_and_can_be_read(again):
         assert evidence(again) == before
         remount(results, "rw")
         completes(again, "--forcerun", named(again, record(again)))
+
+
+# ---- jobs that fail: their former outputs stay, and are not taken for those of now
+
+
+def test_an_import_that_failed_is_done_again(again):
+    csv, configured = again.folder / "numbers.csv", ("--config", "imports={numbers: numbers.csv}")
+    shutil.copy(SEED, csv)
+    assert run(again, CATALOG, *configured).returncode == 0
+    before = evidence(again)
+    csv.write_text("a,b\n")
+    for _ in range(2):
+        assert "numbers.csv: header: expected" in fails(again, *configured)
+        assert evidence(again) == before
+    shutil.copy(SEED, csv)
+    assert run(again, CATALOG, *configured).returncode == 0
+    assert evidence(again) == before
+    assert "Nothing to be done" in run(again, CATALOG, *configured).stdout
+
+
+def test_a_measurement_that_failed_is_done_again(again):
+    """Here torch cannot be imported: no result, but a machine that is not ready."""
+    before = evidence(again)
+    again.edit("own/twice.py", "2 * x", "x + x")
+    broken = again.folder / "broken/torch/__init__.py"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("raise ImportError('no torch today')")
+    for _ in range(2):
+        result = again.run("--keep-going", CATALOG, PYTHONPATH=str(broken.parent.parent))
+        assert result.returncode == 1
+        assert "measure 2" in re.sub(" +", " ", result.stdout)
+        assert evidence(again) == before
+    assert "2/2 measured" in completes(again)
+    assert "Nothing to be done" in run(again).stdout
+
+
+def test_a_comparison_that_failed_is_done_again(again):
+    """Or the verdict would be that on another baseline."""
+    shutil.copytree(again.folder / "results", again.folder / "old")
+    (again.folder / "junk.json").write_text("{}")
+    target = "results/comparison.md"
+    assert run(again, target, "--config", "baseline=old/catalog.json").returncode == 0
+    for _ in range(2):
+        result = run(again, target, "--config", "baseline=junk.json")
+        assert result.returncode == 1
+        assert "kernelcat: junk.json: expected" in result.stdout
+    assert run(again, target, "--config", "baseline=old/catalog.json").returncode == 0
 
 
 # ---- clocks

@@ -282,6 +282,23 @@ def test_a_job_that_dies_is_done_again(slurm, profile, tmp_path):
     assert states == [("FAILED", "00:02:00", "2000M"), ("COMPLETED", "00:04:00", "4000M")]
 
 
+def test_a_job_that_failed_for_good_leaves_its_record_and_is_done_again_by_the_next_run(slurm, profile, tmp_path):
+    copy = adapted(tmp_path / "copy", "plain", [1, 2])
+    run(copy, slurm, profile)
+    records = {path: path.read_bytes() for path in (copy.folder / "results/metrics").rglob("*.*")}
+    assert len(records) == 4
+    copy.edit("own/twice.py", "lambda: x + x", "lambda: 2 * x")
+    broken = copy.folder / "broken/torch/__init__.py"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("raise ImportError('no torch today')")
+    options = ["--workflow-profile", f"profiles/{profile}", *(QUICK if profile == "slurm" else []), "--retries", "0"]
+    variables = slurm | {"PYTHONPATH": str(broken.parent.parent)}
+    result = copy.run("results/catalog.json", *options, "--config", "device=cpu", **variables)
+    assert result.returncode == 1
+    assert {path: path.read_bytes() for path in (copy.folder / "results/metrics").rglob("*.*")} == records
+    assert "2/2 measured" in run(copy, slurm, profile)
+
+
 def test_a_job_that_slurm_ends_at_its_time_limit_is_done_again_with_twice_the_time(slurm, profile, tmp_path):
     """It waits for a device that another process keeps, which is no time of a measurement."""
     copy = adapted(tmp_path / "copy", "plain")

@@ -1,7 +1,8 @@
 """What a run would measure, why, and how long that takes: the suite against the records in results/metrics/.
 
 Snakemake decides by what it remembers in .snakemake/. Here the same follows from the records, which is faster and says
-what changed. Both agree while results/ and .snakemake/ belong together and no job was killed.
+what changed. Both agree while results/ and .snakemake/ belong together and no job failed or was killed: what such a job
+was to measure Snakemake measures in any case.
 """
 
 import statistics
