@@ -303,6 +303,15 @@ def test_a_change_that_is_lost_in_the_noise_is_undecided(catalogs):
     assert [pair.reason for pair in found.pairs if abs(pair.ratio - 1.1) < 0.01] == ["below the noise floor"] * 5
 
 
+def test_what_is_looked_at_changes_no_verdict(catalogs):
+    factors = [1.1] * 5 + [1.2, 1 / 1.2] * 10
+    paths = many(catalogs, "old", [1] * 25), many(catalogs, "new", factors, changed=5)
+    whole, part = compared(*paths), compared(*paths, filters=Filters(workload="rows3"))
+    assert part.pairs == [pair for pair in whole.pairs if "rows3" in pair.case]
+    assert [pair.reason for pair in part.pairs] == ["below the noise floor"]
+    assert part.floors == whole.floors
+
+
 def test_what_changed_stands_out_from_what_did_not(catalogs):
     factors = [1.1] * 5 + [1.001] * 40
     found = compared(many(catalogs, "old", [1] * 45), many(catalogs, "new", factors, changed=5))

@@ -91,6 +91,7 @@ def test_another_shape_fails(shape):
     found = compared(torch.ones(shape), torch.ones(8, 16), "fp32")
     assert found.status == "incorrect_shape"
     assert found.reason == f"y: expected shape [8, 16], found {list(shape) or [1]}"
+    assert (found.maximum_absolute_error, found.maximum_relative_error, found.matched_ratio) == (None, None, None)
 
 
 @pytest.mark.parametrize(("found", "expected"), [((), (1,)), ((1,), ())])

@@ -76,15 +76,16 @@ def _measure(configuration: Configuration, kernel: Kernel, send: Callable[[dict]
     results = trial.results(CHECKED)
     second = time.monotonic() - start
     comparison = correctness.compare(results, expected, configuration.case.dtype, kernel.kinks)
+    errors = {
+        "maximumAbsoluteError": comparison.maximum_absolute_error,
+        "maximumRelativeError": comparison.maximum_relative_error,
+        "matchedRatio": comparison.matched_ratio,
+    }
+    stated = {name: value for name, value in errors.items() if value is not None}
     send(
         {
             "compileSeconds": max(0.0, first - second),
-            "correctness": {
-                "comparator": correctness.COMPARATOR,
-                "maximumAbsoluteError": comparison.maximum_absolute_error,
-                "maximumRelativeError": comparison.maximum_relative_error,
-                "matchedRatio": comparison.matched_ratio,
-            },
+            "correctness": {"comparator": correctness.COMPARATOR, **stated},
         }
     )
     if comparison.status != "passed":

@@ -109,22 +109,23 @@ def compare(
 ) -> Comparison:
     """Compares two catalogs, each with its folder: raw samples lie there, or are not at hand. Every run that the
     filters let through is in a pair; of several runs of one configuration the newest is, the others are in a warning.
+    The noise is that of all runs: what is looked at changes no verdict.
 
     Raises KernelcatError when there is nothing to compare: other hardware, other protocols, other workloads.
     """
-    sides = [
-        _Side(catalog, folder, filters or query.Filters()) for catalog, folder in zip((old, new), folders, strict=True)
+    everything = [
+        _Side(catalog, folder, query.rows(catalog)) for catalog, folder in zip((old, new), folders, strict=True)
     ]
+    sides = [side.only(filters) for side in everything] if filters else everything
     keys = sides[0].runs.keys() | sides[1].runs.keys()
-    shared = sorted(sides[0].runs.keys() & sides[1].runs.keys())
-    pairs = [_alone(sides, key) for key in keys - set(shared)]
-    if not shared:
+    pairs = [_alone(sides, key) for key in keys if not all(key in side.runs for side in sides)]
+    if len(pairs) == len(keys):
         raise KernelcatError(_nothing_shared(pairs))
-    couples = [(sides[0].runs[key], sides[1].runs[key]) for key in shared]
+    couples = _couples(sides)
     # A run that was not measured again is in both: it says nothing about what changed, nor about noise.
     pairs += [_pair("unchanged", old, new) for old, new in couples if old["run"] == new["run"]]
     couples = [(old, new) for old, new in couples if old["run"] != new["run"]]
-    floors = _floors(sides, couples)
+    floors = _floors(everything)
     pairs += [_judged(sides, *couple, minimum_effect, floors) for couple in couples]
     order = VERDICTS.index
     pairs.sort(key=lambda pair: (order(pair.verdict), -abs(math.log(pair.ratio or 1)), *_place(pair), pair.old or ""))
@@ -134,16 +135,19 @@ def compare(
 class _Side:
     """One of the catalogs: its newest run of each configuration."""
 
-    def __init__(self, catalog: dict, folder: str | Path, filters: query.Filters):
-        self.objects, self.folder = catalog["objects"], folder
+    def __init__(self, catalog: dict, folder: str | Path, rows: list[dict]):
+        self.catalog, self.objects, self.folder, self.rows = catalog, catalog["objects"], folder, rows
         self.runs: dict[tuple, dict] = {}
         self.older = 0
-        for row in filters.select(query.rows(catalog)):
+        for row in rows:
             key = self._key(row)
             known = self.runs.get(key)
             self.older += known is not None
             if known is None or self._rank(row) > self._rank(known):
                 self.runs[key] = row
+
+    def only(self, filters: query.Filters) -> "_Side":
+        return _Side(self.catalog, self.folder, filters.select(self.rows))
 
     def _key(self, row: dict) -> tuple:
         # imported CSVs have the memory of a configuration in a run of its own
@@ -216,11 +220,18 @@ def _nothing_shared(pairs: list[Pair]) -> str:
     return f"{expected}, found {printable(max(sorted(reasons), key=reasons.__getitem__))}"
 
 
-def _floors(sides: list[_Side], couples: list[tuple[dict, dict]]) -> dict[tuple[str, bool], Floor]:
+def _couples(sides: list[_Side]) -> list[tuple[dict, dict]]:
+    """The runs of the configurations that are on both sides."""
+    old, new = (side.runs for side in sides)
+    return [(old[key], new[key]) for key in sorted(old.keys() & new.keys())]
+
+
+def _floors(sides: list[_Side]) -> dict[tuple[str, bool], Floor]:
     """The noise floor of each family of protocols that has controls enough, throttled or not."""
     logs = defaultdict(list)
-    for old, new in couples:
-        if _timed(old) and _timed(new) and _controls(sides, old, new) and not _noisy(old, new):
+    for old, new in _couples(sides):
+        again = old["run"] != new["run"]
+        if again and _timed(old) and _timed(new) and _controls(sides, old, new) and not _noisy(old, new):
             place = sides[1].family(new), _throttled(old, new)
             logs[place].append(math.log(new["median_ns"] / old["median_ns"]))
     return {
@@ -260,7 +271,7 @@ def _noisy(old: dict, new: dict) -> str:
     return ", ".join(f"{side} {' '.join(sorted(found))}" for side, found in marks if found)
 
 
-def _judged(sides: list[_Side], old: dict, new: dict, minimum_effect: float, floors: dict[str, Floor]) -> Pair:
+def _judged(sides: list[_Side], old: dict, new: dict, minimum_effect: float, floors: dict) -> Pair:
     passed = [row["status"] == "passed" for row in (old, new)]
     if not all(passed):
         verdict = {(True, False): "newly_failing", (False, True): "newly_passing"}.get(tuple(passed), "failing")
@@ -424,7 +435,7 @@ def markdown(found: Comparison) -> str:
     if decided:
         lines += ["", table(decided, "github")]
     if others:
-        summary = "<details><summary>Undecided, not compared, new, gone, other memory</summary>"
+        summary = "<details><summary>Undecided, not compared, new, gone, failing as before, other memory</summary>"
         lines += ["", summary, "", table(others, "github"), "", "</details>"]
     return "\n".join(lines) + "\n"
 

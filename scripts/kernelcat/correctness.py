@@ -32,14 +32,15 @@ class Comparison:
 
     Relative errors are relative to the larger of |reference| and the two means.
 
-    `status` is "passed" or one of the incorrect_… statuses of a BenchmarkRun; `reason` says what differs.
+    `status` is "passed" or one of the incorrect_… statuses of a BenchmarkRun; `reason` says what differs. Where tensors
+    cannot be subtracted from each other there are no errors.
     """
 
     status: str
     reason: str = ""
-    maximum_absolute_error: float = 0.0
-    maximum_relative_error: float = 0.0
-    matched_ratio: float = 1.0
+    maximum_absolute_error: float | None = None
+    maximum_relative_error: float | None = None
+    matched_ratio: float | None = None
 
 
 def torch_dtype(token: str):

@@ -108,7 +108,7 @@ def spec(figure: Figure, places: dict[str, int]) -> dict:
     """The figure's Vega-Lite specification without its data: the rows of kernelcat.query with `series`, and with the
     texts of `TOOLTIP`, `marked` (whether the number has marks) and `reason`.
 
-    Points are hollow where the number is marked; failures are crosses on the lower edge; around a latency is the band
+    Points are hollow where the number is marked; failures are crosses at the lower edge; around a latency is the band
     from p20 to p80, a bar where nothing is swept.
     """
     column = METRICS[figure.metric]
@@ -167,7 +167,7 @@ def spec(figure: Figure, places: dict[str, int]) -> dict:
                 "strokeWidth": 2,
                 "filled": False,
                 "opacity": 1,
-                "yOffset": -6,
+                "yOffset": {"expr": _stacked(figure, series)},
             },
             "encoding": {"y": {"value": HEIGHT}, "detail": LINE, "tooltip": failure},
         }
@@ -188,6 +188,13 @@ def spec(figure: Figure, places: dict[str, int]) -> dict:
         "encoding": encoding,
         "layer": layers,
     }
+
+
+def _stacked(figure: Figure, series: list[str]) -> str:
+    """How far from the lower edge a failure's cross is, as a Vega expression: where a line joins cases, those of
+    several providers would lie on each other."""
+    failed = {row["series"] for row in figure.rows if row["status"] != "passed"} if figure.axis is not None else ()
+    return f"-6 - 11 * max(0, indexof({json.dumps([label for label in series if label in failed])}, datum.series))"
 
 
 def svg(figures: Iterable[Figure], places: dict[str, int]) -> bytes:

@@ -65,7 +65,11 @@ def _configuration(row: dict, manifest: dict) -> list[tuple]:
     again = [("record", record)]
     if row["source"] == "kernelcat" and record:
         again.append(
-            ("measure again", f"snakemake --cores 1 results/catalog.json --forcerun {shlex.quote(f'results/{record}')}")
+            (
+                "measure again",
+                f"snakemake --cores 1 results/catalog.json --forcerun {shlex.quote(f'results/{record}')}"
+                "  # and the --config of that run",
+            )
         )
     return names + numbers + again
 
