@@ -88,7 +88,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         (
             ["why", "0", "--catalog", "good.json"],
             1,
-            "kernelcat: expected the digest of one run, or its beginning, found",
+            "kernelcat: good.json: expected the digest of one run, or its beginning, found",
         ),
         (["why", "21df0b65", "--catalog", "text.json"], 1, "kernelcat: text.json: line 1"),
         (["compare", "good.json", "good.json"], 0, "1 configuration: 1 unchanged"),

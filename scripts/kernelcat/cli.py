@@ -109,7 +109,12 @@ def show_runs(arguments: argparse.Namespace) -> int:
 
 
 def why_run(arguments: argparse.Namespace) -> int:
-    print(*why.lines(catalog.read(arguments.catalog), arguments.run, Path(arguments.catalog).parent), sep="\n")
+    known = catalog.read(arguments.catalog)
+    try:
+        lines = why.lines(known, arguments.run, Path(arguments.catalog).parent)
+    except KernelcatError as error:
+        raise KernelcatError(f"{arguments.catalog}: {error}") from None
+    print(*lines, sep="\n")
     return 0
 
 

@@ -269,7 +269,7 @@ _HELP = {
     "device": "a part of the device's name",
     "protocol": "a part of the protocol's name",
     "version": "this version of liger-kernel",
-    "status": "this status, as in passed",
+    "status": "this status, as in passed, incorrect_numerical or compile_error",
 }
 
 
