@@ -100,7 +100,7 @@ KERNEL = Kernel(
 )
 """.replace("\\\\", "\\")
 
-GRACE = 2
+GRACE = 10
 """Seconds after which nothing may be left of what has to end."""
 
 
