@@ -36,7 +36,6 @@ except KernelcatError as error:
     sys.exit(f"kernelcat: {error}")
 
 progress.follow(workflow)
-failures.remember(workflow)
 if any(configuration.device == "cuda" for configuration in cells.by_path.values()):
     devices.spread(workflow, config.get("gpu"))
 
@@ -201,6 +200,7 @@ rule report:
 
 
 onstart:
+    failures.remember(workflow)
     files.remove_parts("results")
     files.end_future("results")
 

@@ -21,7 +21,7 @@ import pytest
 from conftest import ROOT, Workflow, copy_workflow, empty_packages
 from test_kills import CONFIG, KERNEL
 
-from kernelcat import catalog, cli, files, importing, metrics, recorded
+from kernelcat import catalog, cli, devices, files, importing, metrics, recorded
 from kernelcat.errors import KernelcatError
 
 SUITE = """
@@ -343,6 +343,29 @@ def test_a_measurement_that_failed_is_done_again(again):
         assert evidence(again) == before
     assert "2/2 measured" in completes(again)
     assert "Nothing to be done" in run(again).stdout
+
+
+def test_a_job_that_failed_is_done_again_although_snakemake_was_killed_soon_after(again):
+    """While others still ran, which wait for the device here: nothing was said or filed since."""
+    csv, configured = again.folder / "numbers.csv", ("--config", "imports={numbers: numbers.csv}")
+    shutil.copy(SEED, csv)
+    assert run(again, CATALOG, *configured).returncode == 0
+    again.edit("own/twice.py", "2 * x", "x + x")
+    csv.write_text("a,b\n")
+    with devices.held("cpu"):
+        command = [sys.executable, "-m", "snakemake", "--cores", "3", "--keep-going", CATALOG, *configured]
+        process = subprocess.Popen(command, cwd=again.folder, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if "report.json (updating job failed)" in line:
+                break
+        time.sleep(1)
+        process.kill()
+        process.communicate()
+    assert run(again, "--unlock").returncode == 0
+    assert "numbers.csv: header: expected" in fails(again, *configured)
+    shutil.copy(SEED, csv)
+    assert run(again, CATALOG, *configured).returncode == 0
+    assert verified(again)
 
 
 def test_a_comparison_that_failed_is_done_again(again):
