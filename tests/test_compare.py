@@ -426,6 +426,18 @@ def test_other_software_is_a_warning(catalogs):
     ]
 
 
+def test_a_filter_that_one_side_fits_chooses_the_pair(catalogs):
+    """A regression does not become a run that is gone."""
+    old = {"samples": noise(0.1, 1)}, {"samples": noise(0.1, 1), "rows": 1}
+    new = {"status": "timeout", "reason": "why"}, {"samples": noise(0.1, 2), "rows": 1}
+    paths = catalogs.make("old", *old), catalogs.make("new", *new)
+    for status in ("passed", "timeout"):
+        found = compared(*paths, filters=Filters(status=status))
+        assert [pair.verdict for pair in found.pairs][0] == "newly_failing"
+    with pytest.raises(KernelcatError, match="expected runs that the filters let through, found none"):
+        compared(*paths, filters=Filters(kernel="nonsense"))
+
+
 def test_filters_choose_what_is_compared(catalogs):
     runs = [{"samples": noise(0.1, 1)}, {"samples": noise(0.1, 1), "mode": "full"}]
     paths = [catalogs.make(name, *runs) for name in ("old", "new")]

@@ -7,6 +7,7 @@ code in the same environment differ by from one measurement to the next, which n
 Such pairs are the control group: whatever they differ by is noise, and is never called faster or slower.
 """
 
+import copy
 import json
 import math
 import statistics
@@ -107,21 +108,22 @@ def compare(
     minimum_effect: float = MINIMUM_EFFECT,
     filters: query.Filters | None = None,
 ) -> Comparison:
-    """Compares two catalogs, each with its folder: raw samples lie there, or are not at hand. Every run that the
-    filters let through is in a pair; of several runs of one configuration the newest is, the others are in a warning.
-    The noise is that of all runs: what is looked at changes no verdict.
+    """Compares two catalogs, each with its folder: raw samples lie there, or are not at hand. Every run is in a pair;
+    of several runs of one configuration the newest is, the others are in a warning. The filters choose pairs of which
+    one side fits, and change no verdict: the noise is that of all.
 
     Raises KernelcatError when there is nothing to compare: other hardware, other protocols, other workloads.
     """
-    everything = [
-        _Side(catalog, folder, query.rows(catalog)) for catalog, folder in zip((old, new), folders, strict=True)
-    ]
-    sides = [side.only(filters) for side in everything] if filters else everything
-    keys = sides[0].runs.keys() | sides[1].runs.keys()
+    everything = [_Side(catalog, folder) for catalog, folder in zip((old, new), folders, strict=True)]
+    fits = filters or query.Filters()
+    keys = {key for side in everything for key, row in side.runs.items() if fits(row)}
+    if not keys:
+        raise KernelcatError("expected runs that the filters let through, found none in both catalogs")
+    sides = [side.only(keys) for side in everything]
     pairs = [_alone(sides, key) for key in keys if not all(key in side.runs for side in sides)]
-    if len(pairs) == len(keys):
-        raise KernelcatError(_nothing_shared(pairs))
     couples = _couples(sides)
+    if not _couples(everything) or all(pair.verdict == "not_compared" for pair in pairs) and not couples:
+        raise KernelcatError(_nothing_shared(pairs))
     # A run that was not measured again is in both: it says nothing about what changed, nor about noise.
     pairs += [_pair("unchanged", old, new) for old, new in couples if old["run"] == new["run"]]
     couples = [(old, new) for old, new in couples if old["run"] != new["run"]]
@@ -135,19 +137,22 @@ def compare(
 class _Side:
     """One of the catalogs: its newest run of each configuration."""
 
-    def __init__(self, catalog: dict, folder: str | Path, rows: list[dict]):
-        self.catalog, self.objects, self.folder, self.rows = catalog, catalog["objects"], folder, rows
+    def __init__(self, catalog: dict, folder: str | Path):
+        self.objects, self.folder = catalog["objects"], folder
         self.runs: dict[tuple, dict] = {}
-        self.older = 0
-        for row in rows:
+        self.older: Counter[tuple] = Counter()
+        for row in query.rows(catalog):
             key = self._key(row)
             known = self.runs.get(key)
-            self.older += known is not None
+            self.older[key] += known is not None
             if known is None or self._rank(row) > self._rank(known):
                 self.runs[key] = row
 
-    def only(self, filters: query.Filters) -> "_Side":
-        return _Side(self.catalog, self.folder, filters.select(self.rows))
+    def only(self, keys: set[tuple]) -> "_Side":
+        side = copy.copy(self)
+        side.runs = {key: row for key, row in self.runs.items() if key in keys}
+        side.older = Counter({key: count for key, count in self.older.items() if key in keys})
+        return side
 
     def _key(self, row: dict) -> tuple:
         # imported CSVs have the memory of a configuration in a run of its own
@@ -247,9 +252,11 @@ def _floors(sides: list[_Side]) -> dict[tuple[str, bool], Floor]:
 
 
 def _controls(sides: list[_Side], old: dict, new: dict) -> bool:
-    """Whether both ran the same code with the same libraries and driver."""
+    """Whether both ran the same code with the same libraries and driver. What was imported says its version aside."""
     software = [side.environment(row).get("software") for side, row in zip(sides, (old, new), strict=True)]
-    return old["implementation"] == new["implementation"] and software[0] == software[1]
+    measured = old["source"] == new["source"] == "kernelcat"
+    same = old["implementation"] == new["implementation"] and software[0] == software[1]
+    return same and (measured or old["liger_version"] == new["liger_version"])
 
 
 def _timed(row: dict) -> bool:
@@ -359,8 +366,8 @@ def _warnings(sides: list[_Side], couples: list[tuple[dict, dict]]) -> list[str]
         for (name, old, new), count in sorted(differences.items())
     ]
     for name, side in zip(("old", "new"), sides, strict=True):
-        if side.older:
-            lines.append(f"older runs of one configuration left out: {side.older} of the {name} catalog")
+        if older := side.older.total():
+            lines.append(f"older runs of one configuration left out: {older} of the {name} catalog")
     return lines
 
 

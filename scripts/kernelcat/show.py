@@ -1,5 +1,6 @@
 """A catalog's runs for people: as a table, and the closing summary."""
 
+import sys
 from collections import Counter
 
 from kernelcat.fault import printable
@@ -16,7 +17,7 @@ def table(rows: list[dict]) -> str:
     lines = [
         [short(row["run"]), *(printable(row[name]) for name in texts)]
         + [duration(row["median_ns"]), "" if row["speedup"] is None else ratio(row["speedup"])]
-        + [percent(row["attainable"]), "" if row["error"] is None else f"{row['error']:.1e}"]
+        + [percent(row["attainable"]), error(row["error"], ".1e")]
         + ["" if row["quality"] in ("good", None) else printable(row["quality"])]
         for row in rows
     ]
@@ -52,6 +53,13 @@ def summary_lines(catalog: dict) -> list[str]:
 def short(digest: str) -> str:
     """The beginning of a digest, enough to name a run by."""
     return digest.removeprefix("sha256:")[:10]
+
+
+def error(value: float | None, form: str) -> str:
+    """An error in that format; documents hold the largest double for what is not finite."""
+    if value is None:
+        return ""
+    return "not finite" if value == sys.float_info.max else format(value, form)
 
 
 def duration(ns: int | None) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from kernelcat import evidence, query
 from kernelcat.fault import one_line, printable
 from kernelcat.index import at, leaves, text_at
-from kernelcat.show import duration, percent, ratio
+from kernelcat.show import duration, error, percent, ratio
 
 
 def lines(catalog: dict, digest: str, folder: str | Path) -> list[str]:
@@ -106,8 +106,8 @@ def _correctness(row: dict, objects: dict[str, dict]) -> list[tuple]:
     return [
         ("comparator", text_at(protocol, "comparator", default=None)),
         ("reference", text_at(protocol, "reference", default=None)),
-        ("maximum relative error", None if row["error"] is None else f"{row['error']:.3g}"),
-        ("maximum absolute error", None if row["absolute_error"] is None else f"{row['absolute_error']:.3g}"),
+        ("maximum relative error", error(row["error"], ".3g")),
+        ("maximum absolute error", error(row["absolute_error"], ".3g")),
         ("elements that match", None if matched is None else f"{matched:.7%}".replace("%", " %")),
     ]
 
