@@ -100,7 +100,7 @@ KERNEL = Kernel(
 )
 """.replace("\\\\", "\\")
 
-GRACE = 10
+GRACE = 2
 """Seconds after which nothing may be left of what has to end."""
 
 
@@ -180,6 +180,8 @@ class Job:
                 env=os.environ | own | jobs.variables | variables,
                 stdout=out,
                 stderr=error,
+                # what a shell starts in the background ignores interrupts, and so does what that starts
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
     @property

@@ -120,7 +120,7 @@ def compare(
     if not keys:
         raise KernelcatError("expected runs that the filters let through, found none in both catalogs")
     sides = [side.only(keys) for side in everything]
-    pairs = [_alone(sides, key) for key in keys if not all(key in side.runs for side in sides)]
+    pairs = [_alone(everything, key) for key in keys if not all(key in side.runs for side in sides)]
     couples = _couples(sides)
     if not _couples(everything) or all(pair.verdict == "not_compared" for pair in pairs) and not couples:
         raise KernelcatError(_nothing_shared(pairs))
