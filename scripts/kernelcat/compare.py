@@ -7,7 +7,6 @@ code in the same environment differ by from one measurement to the next, which n
 Such pairs are the control group: whatever they differ by is noise, and is never called faster or slower.
 """
 
-import copy
 import json
 import math
 import statistics
@@ -114,24 +113,26 @@ def compare(
 
     Raises KernelcatError when there is nothing to compare: other hardware, other protocols, other workloads.
     """
-    everything = [_Side(catalog, folder) for catalog, folder in zip((old, new), folders, strict=True)]
+    sides = [_Side(catalog, folder) for catalog, folder in zip((old, new), folders, strict=True)]
+    before, after = (side.runs for side in sides)
+    shared = {key: (before[key], after[key]) for key in sorted(before.keys() & after.keys())}
     fits = filters or query.Filters()
-    keys = {key for side in everything for key, row in side.runs.items() if fits(row)}
+    keys = {key for side in sides for key, row in side.runs.items() if fits(row)}
     if not keys:
-        raise KernelcatError("expected runs that the filters let through, found none in both catalogs")
-    sides = [side.only(keys) for side in everything]
-    pairs = [_alone(everything, key) for key in keys if not all(key in side.runs for side in sides)]
-    couples = _couples(sides)
-    if not _couples(everything) or all(pair.verdict == "not_compared" for pair in pairs) and not couples:
+        raise KernelcatError("expected runs that the filters let through, found none in either catalog")
+    pairs = [_alone(sides, key) for key in keys - shared.keys()]
+    couples = [couple for key, couple in shared.items() if key in keys]
+    if not couples and (not shared or all(pair.verdict == "not_compared" for pair in pairs)):
         raise KernelcatError(_nothing_shared(pairs))
     # A run that was not measured again is in both: it says nothing about what changed, nor about noise.
     pairs += [_pair("unchanged", old, new) for old, new in couples if old["run"] == new["run"]]
     couples = [(old, new) for old, new in couples if old["run"] != new["run"]]
-    floors = _floors(everything)
+    floors = _floors(sides, shared.values())
     pairs += [_judged(sides, *couple, minimum_effect, floors) for couple in couples]
     order = VERDICTS.index
     pairs.sort(key=lambda pair: (order(pair.verdict), -abs(math.log(pair.ratio or 1)), *_place(pair), pair.old or ""))
-    return Comparison(pairs, [floors[place] for place in sorted(floors)], _warnings(sides, couples), minimum_effect)
+    warnings = _warnings(sides, couples, keys)
+    return Comparison(pairs, [floors[place] for place in sorted(floors)], warnings, minimum_effect)
 
 
 class _Side:
@@ -147,12 +148,6 @@ class _Side:
             self.older[key] += known is not None
             if known is None or self._rank(row) > self._rank(known):
                 self.runs[key] = row
-
-    def only(self, keys: set[tuple]) -> "_Side":
-        side = copy.copy(self)
-        side.runs = {key: row for key, row in self.runs.items() if key in keys}
-        side.older = Counter({key: count for key, count in self.older.items() if key in keys})
-        return side
 
     def _key(self, row: dict) -> tuple:
         # imported CSVs have the memory of a configuration in a run of its own
@@ -225,16 +220,10 @@ def _nothing_shared(pairs: list[Pair]) -> str:
     return f"{expected}, found {printable(max(sorted(reasons), key=reasons.__getitem__))}"
 
 
-def _couples(sides: list[_Side]) -> list[tuple[dict, dict]]:
-    """The runs of the configurations that are on both sides."""
-    old, new = (side.runs for side in sides)
-    return [(old[key], new[key]) for key in sorted(old.keys() & new.keys())]
-
-
-def _floors(sides: list[_Side]) -> dict[tuple[str, bool], Floor]:
+def _floors(sides: list[_Side], couples: Iterable[tuple[dict, dict]]) -> dict[tuple[str, bool], Floor]:
     """The noise floor of each family of protocols that has controls enough, throttled or not."""
     logs = defaultdict(list)
-    for old, new in _couples(sides):
+    for old, new in couples:
         again = old["run"] != new["run"]
         if again and _timed(old) and _timed(new) and _controls(sides, old, new) and not _noisy(old, new):
             place = sides[1].family(new), _throttled(old, new)
@@ -353,8 +342,8 @@ def ratio_interval(old: list[float], new: list[float], seed: int) -> tuple[float
     return float(ends[0]), float(ends[1])
 
 
-def _warnings(sides: list[_Side], couples: list[tuple[dict, dict]]) -> list[str]:
-    """In what the environments of pairs differ, and which runs were left out because a newer one is there."""
+def _warnings(sides: list[_Side], couples: list[tuple[dict, dict]], keys: set[tuple]) -> list[str]:
+    """In what the environments of pairs differ, and of which of the configurations older runs were left out."""
     differences = Counter()
     for old, new in couples:
         before, after = (_facts(side.environment(row), row) for side, row in zip(sides, (old, new), strict=True))
@@ -366,7 +355,7 @@ def _warnings(sides: list[_Side], couples: list[tuple[dict, dict]]) -> list[str]
         for (name, old, new), count in sorted(differences.items())
     ]
     for name, side in zip(("old", "new"), sides, strict=True):
-        if older := side.older.total():
+        if older := sum(side.older[key] for key in keys):
             lines.append(f"older runs of one configuration left out: {older} of the {name} catalog")
     return lines
 
